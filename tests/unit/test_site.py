@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.scripts import loaded_script
+
 SCRIPT = Path(__file__).parents[2] / "docs" / "site" / "build.py"
 
 
 @pytest.fixture(scope="module")
 def site() -> Any:
-    spec = importlib.util.spec_from_file_location("docs_site_build", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded_script(SCRIPT)
 
 
 def test_links_lead_to_where_pages_lie_in_the_site(site: Any, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sysconfig
 import tomllib
 import zipfile
@@ -11,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.scripts import loaded_script
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / ".ci" / "wheels.py"
 GOOD = ("edgemem/__init__.py", "edgemem/_arena.so", "edgemem/_kernels.abi3.so")
@@ -18,12 +19,7 @@ GOOD = ("edgemem/__init__.py", "edgemem/_arena.so", "edgemem/_kernels.abi3.so")
 
 @pytest.fixture(scope="module")
 def wheels() -> Any:
-    spec = importlib.util.spec_from_file_location("ci_wheels", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded_script(SCRIPT)
 
 
 @pytest.mark.parametrize(
