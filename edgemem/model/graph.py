@@ -37,6 +37,7 @@ class Tensor:
             stands in a body for a tensor of the graph around it; `opaque` (sequence, optional, string, resource,
             data-dependent size) cannot be planned.
         note: why it is opaque.
+        scales: how many scales its quantisation has; -1 if that is not known.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Tensor:
     shape: tuple[int, ...]
     kind: TensorKind = "activation"
     note: str = ""
+    scales: int = field(default=-1, compare=False)
     _size: int = field(default=-1, init=False, repr=False, compare=False)  # computed at the first access; -1 until then
 
     @property

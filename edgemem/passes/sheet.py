@@ -56,7 +56,7 @@ class Sheet:
 
     def add_tensor(self, name: str, dtype: str, shape: tuple[int, ...], like: int) -> int:
         """Append a tensor; returns its index."""
-        return self._add(Tensor(self._free(name), dtype, shape), like)
+        return self._add(Tensor(self._free(name), dtype, shape, scales=self.tensors[like].scales), like)
 
     def add_constant(self, name: str, like: int, shape: tuple[int, ...], part: ConstantPart) -> int:
         """Append a part of a constant; returns its index."""

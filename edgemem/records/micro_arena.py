@@ -12,20 +12,25 @@ from typing import TYPE_CHECKING, Final
 from edgemem.model.micro_workspace import workspace_of
 from edgemem.records.micro_buffers import buffers_of
 from edgemem.records.micro_planner import predicted_head
-from edgemem.records.micro_tail import channels_of, predicted_tail, subgraphs_of, tail_stages
+from edgemem.records.micro_tail import (
+    channels_of,
+    scales_of,
+    subgraphs_of,
+    tail_stages,
+    zero_points,
+)
 from edgemem.records.sizes import padded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from edgemem.model.graph import Graph, Op
     from edgemem.records.micro_builds import MicroBuild
     from edgemem.records.micro_planner import MicroHead
 
-__all__ = ["MicroArena", "predicted_arena", "prepared_bytes"]
+__all__ = ["MicroArena", "MicroModel", "predicted_arena", "prepared_bytes", "shared_arena"]
 
 _ALIGNMENT: Final = 16
-_QUANTISED: Final = frozenset(("int4", "int8", "uint8", "int16"))
 # Which input is the bias.
 _BIAS: Final[Mapping[str, int]] = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
 # Kernels that ask twice for all of their tensors but the bias; nothing is given back before they are prepared.
@@ -68,17 +73,54 @@ def predicted_arena(graph: Graph, offline: Mapping[str, int], build: MicroBuild,
         build: which TensorFlow Lite Micro it is.
         kernels: the profile; `none` for the reference kernels.
     """
-    head = predicted_head(graph, offline, build.pointer, kernels)
-    return MicroArena(head, predicted_tail(graph, build), prepared_bytes(graph, build, kernels))
+    return shared_arena([MicroModel(graph, offline, kernels)], build)
 
 
-def prepared_bytes(graph: Graph, build: MicroBuild, kernels: str = "none") -> int:
-    """What the arena has to hold while a model is prepared, whatever the plan. Arguments as of `predicted_arena`."""
+@dataclass(frozen=True, slots=True)
+class MicroModel:
+    """A model in an arena.
+
+    Attributes:
+        graph: of a .tflite file.
+        offline: offsets that the file decides, by tensor.
+        kernels: the profile; `none` for the reference kernels.
+    """
+
+    graph: Graph
+    offline: Mapping[str, int]
+    kernels: str = "none"
+
+
+def shared_arena(models: Sequence[MicroModel], build: MicroBuild) -> MicroArena:
+    """The one arena of interpreters with one `MicroAllocator`, which run one after the other.
+
+    All heads begin where the arena does. The head is the largest of them, and a run destroys what others left there,
+    their inputs and outputs too. Tails add up, without the allocator. A model is prepared above the tail of those
+    before it.
+
+    Args:
+        models: in the order in which their tensors are allocated; each has resource variables of its own, which are
+            made just before.
+        build: which TensorFlow Lite Micro it is.
+    """
+    heads, tail, preparing = [], 0, 0
+    for model in models:
+        heads.append(predicted_head(model.graph, model.offline, build.pointer, model.kernels))
+        preparing = max(preparing, prepared_bytes(model.graph, build, model.kernels, tail))
+        tail = tail_stages(model.graph, build, tail).total
+    return MicroArena(max(heads, key=lambda head: head.total), tail, preparing)
+
+
+def prepared_bytes(graph: Graph, build: MicroBuild, kernels: str = "none", used: int = 0) -> int:
+    """What the arena has to hold while a model is prepared, whatever the plan.
+
+    `used` is the tail of the models that were prepared before; the other arguments are those of `predicted_arena`.
+    """
     graphs, pointer = subgraphs_of(graph), build.pointer
     operators = [(each, op) for each in graphs for op in each.ops]
     pieces = sum(len(workspace_of(each, op, pointer)) for each, op in operators)
     requests = (pointer + 8) * (pieces + _PIECES)
-    tail = tail_stages(graph, build)
+    tail = tail_stages(graph, build, used)
     kernel = max((_while_prepared(each, op, build) for each, op in operators), default=0)
     buffers = sum(len(each.tensors) for each in graphs) + pieces
     lists = requests + pointer * len(graphs) + (2 * pointer + 16) * buffers
@@ -88,15 +130,17 @@ def prepared_bytes(graph: Graph, build: MicroBuild, kernels: str = "none") -> in
 
 def _while_prepared(graph: Graph, op: Op, build: MicroBuild) -> int:
     """At most what an operator's tensors take while its kernel is prepared: some weights have a scale a channel."""
-    is_quantised = any(i >= 0 and graph.tensors[i].dtype in _QUANTISED for i in op.inputs)
+    is_quantised = any(i >= 0 and scales_of(graph.tensors[i]) for i in op.inputs)
     channels = channels_of(graph, op)
     bias = _BIAS.get(op.type, -1)
     total = 0
     for position, index in enumerate((*op.inputs, *op.outputs)):
         if index >= 0:
-            size = build.end
-            if graph.tensors[index].dtype in _QUANTISED or (is_quantised and position == bias):
-                more = 4 * (channels - 1) if position in (1, bias) else 0
-                size += padded(build.quantised + more, build.pointer)
+            size, tensor = build.end, graph.tensors[index]
+            scales = scales_of(tensor)
+            if tensor.scales < 0 and is_quantised and position in (1, bias):
+                scales = channels
+            if scales:
+                size += padded(build.quantised - zero_points(1) + zero_points(scales), build.pointer)
             total += 2 * size if op.type in _TWICE and position != bias else size
     return total

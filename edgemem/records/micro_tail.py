@@ -22,7 +22,7 @@ from edgemem.targets import BUILT_IN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from edgemem.model.graph import Graph, Op
+    from edgemem.model.graph import Graph, Op, Tensor
     from edgemem.records.micro_builds import MicroBuild
     from edgemem.targets import Target
 
@@ -33,8 +33,10 @@ __all__ = [
     "kind_bytes",
     "operator_bytes",
     "predicted_tail",
+    "scales_of",
     "subgraphs_of",
     "tail_stages",
+    "zero_points",
 ]
 
 _MICRO: Final = "tflm"
@@ -57,7 +59,8 @@ _COPIED: Final = frozenset(
 _QUANTISED: Final = frozenset(("ADD_N", "LOG_SOFTMAX"))
 _PRODUCT: Final = 28  # bytes of the multipliers of a quantised product
 _TABLE: Final = 2 * 513  # bytes of a table of a softmax of int16
-_INTEGERS: Final = frozenset(("int8", "uint8", "int16"))
+_INTEGERS: Final = frozenset(("int4", "int8", "uint8", "int16"))
+_INT: Final = 4
 
 
 def has_tail(default_target: str, target: Target) -> bool:
@@ -76,16 +79,16 @@ def predicted_tail(graph: Graph, build: MicroBuild) -> int:
     return tail_stages(graph, build).total
 
 
-def tail_stages(graph: Graph, build: MicroBuild) -> TailStages:
+def tail_stages(graph: Graph, build: MicroBuild, used: int = 0) -> TailStages:
     """The tail for the graph of a .tflite file, bodies included, with reference kernels.
 
+    `used` is the tail of interpreters that were prepared before in the same arena, with the same `MicroAllocator`.
     In a rewritten graph (`edgemem.model.rewrite`) the constants that tell a SLICE or a PAD what to do are not among the
     tensors; each is counted once, as it will be in the file.
     """
     graphs = subgraphs_of(graph)
     operators = [(each, op) for each in graphs for op in each.ops]
-    tail = _Pieces()
-    tail.take(build.interpreter - build.options, 1)
+    tail = _Pieces(used or build.interpreter - build.options)
     variables = variables_of(operators)
     if variables:
         tail.take(build.variables, _ALIGNMENT)
@@ -110,9 +113,13 @@ def tail_stages(graph: Graph, build: MicroBuild) -> TailStages:
                 tail.take(tensor_bytes(tensor, BUILT_IN["tflm"], "nhwc"), _ALIGNMENT)
     planned = tail.used
     for ends in (graph.inputs, graph.outputs):  # a list of pointers, and a tensor for each
-        quantised = sum(graph.tensors[i].dtype in _INTEGERS for i in ends)
         tail.take(build.pointer * len(ends), _ALIGNMENT)
-        tail.take(build.end * len(ends) + build.quantised * quantised, build.pointer)
+        for tensor in (graph.tensors[i] for i in ends):
+            tail.take(build.end, build.pointer)
+            scales = scales_of(tensor)
+            if scales:
+                tail.take(build.quantised - zero_points(1), build.pointer)
+                tail.take(zero_points(scales), _INT)
     return TailStages(tail.used, planned)
 
 
@@ -193,6 +200,16 @@ def _transposed_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
         if is_kept:
             tensor = graph.tensors[index]
             yield from (build.tensor, 4 + 4 * len(tensor.shape), tensor_bytes(tensor, BUILT_IN["tflm"], "nhwc"))
+
+
+def scales_of(tensor: Tensor) -> int:
+    """How many scales a tensor has to TensorFlow Lite Micro; where that is not known, as its element type suggests."""
+    return tensor.scales if tensor.scales >= 0 else int(tensor.dtype in _INTEGERS)
+
+
+def zero_points(scales: int) -> int:
+    """Bytes of the list of a tensor's zero points, one for each scale."""
+    return _INT * (1 + scales)
 
 
 def channels_of(graph: Graph, op: Op) -> int:

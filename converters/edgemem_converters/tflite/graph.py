@@ -101,7 +101,7 @@ class _Builder:
         if number not in self._tensors:
             self._tensors[number] = self._checked(number)
         tensors = tuple(
-            Tensor(name, t.dtype, t.shape, t.kind, t.note)
+            replace(t, name=name)
             for name, t in zip(self._names(number, path), self._tensors[number], strict=True)
         )
         ops = []
@@ -170,7 +170,7 @@ class _Builder:
                 unknown.append(label)
             if kind not in ("constant", "opaque") and prod(shape or ()) > _MOST_ITEMS:
                 raise ModelError(f"tensor {label!r} has the shape {list(shape or ())}, which no memory holds")
-            tensors.append(Tensor(label, dtype, shape or (), kind, note))
+            tensors.append(Tensor(label, dtype, shape or (), kind, note, tensor.scales))
         if unknown:
             inputs = [file.tensors[i].name for i in file.inputs if i >= 0] if number == 0 else []
             raise UnknownShapeError(

@@ -50,7 +50,7 @@ class FileTensor:
     buffer: int
     variable: bool
     external: bool  # its data are in another file
-    scales: int  # how many its quantisation has
+    scales: int  # how many its quantisation has; 0 without zero points, where no runtime counts it as quantised
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ def _tensor(table: _Table, buffers: int) -> FileTensor:
         table.number(2, "<I"),
         bool(table.number(5, "<B")),
         bool(table.number(10, "<I")),
-        table.count(4, 2),
+        table.count(4, 2) if table.count(4, 3) else 0,
     )
     rank = max(len(tensor.shape), len(tensor.signature))
     if rank > _MOST_DIMENSIONS:
