@@ -216,7 +216,7 @@ def strategies(*, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("planned", type=FILE)
+@click.argument("files", type=FILE, nargs=-1, required=True, metavar="PLANNED...")
 @click.option(
     "-f",
     "--format",
@@ -231,8 +231,11 @@ def strategies(*, as_json: bool) -> None:
     help="What to write; the last four are folders of files for firmware.",
 )
 @click.option("-o", "--output", type=FILE, help="Write to a file, or a folder, instead of the terminal.")
-def export(planned: Path, form: str, output: Path | None) -> None:
-    """Write the plan in a planned model or .edgemem file in a form other tools read; a wrong plan is refused."""
+def export(files: tuple[Path, ...], form: str, output: Path | None) -> None:
+    """Write the plan in a planned model or .edgemem file in a form other tools read; a wrong plan is refused.
+
+    Several models for firmware have one arena: they run one after the other, with one MicroAllocator.
+    """
     from edgemem import api
     from edgemem.formats import MicroPlanned
     from edgemem.planning.verification import graph_for, right_plan
@@ -240,22 +243,24 @@ def export(planned: Path, form: str, output: Path | None) -> None:
     from edgemem.report.firmware import FIRMWARE_FORMS, as_c_array, firmware_files
     from edgemem.system.files import atomic_write
 
-    proved, model = right_plan(planned)
-    name = planned.name.split(".")[0]
+    if len(files) > 1 and (form == "esphome" or form not in ("c-array", *FIRMWARE_FORMS)):
+        raise click.UsageError(f"{form} is of one model")
+    (proved, model), *_ = [right_plan(file) for file in files]
+    name = files[0].name.split(".")[0]
     if form in ("c-array", *FIRMWARE_FORMS):
         from edgemem.commands.firmware import firmware_of
 
         if form != "c-array":
             if output is None:
                 raise click.UsageError(f"{form} is several files: give -o FOLDER")
-            for path, content in firmware_files(firmware_of(planned), form).items():
+            for path, content in firmware_files(firmware_of(files, output.resolve().name), form).items():
                 file_path = output / path
                 file_path.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_write(file_path) as file:
                     file.write(content)
                 click.echo(f"wrote {file_path}")
             return
-        data = as_c_array(firmware_of(planned)).encode()
+        data = as_c_array(firmware_of(files, output.stem if output else "models")).encode()
     elif form == "tflm-metadata":
         data = api.offline_metadata(model)
     else:

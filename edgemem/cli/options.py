@@ -47,9 +47,11 @@ class FileCommand(click.Command):
         from edgemem.errors import ModelError
 
         for parameter in self.params:
-            path = ctx.params.get(parameter.name or "") if parameter.type is FILE else None
-            if isinstance(parameter, click.Argument) and path is not None and not path.exists():
-                raise ModelError(f"no file {path}")
+            given = ctx.params.get(parameter.name or "") if parameter.type is FILE else None
+            if isinstance(parameter, click.Argument) and given is not None:
+                for path in given if isinstance(given, tuple) else (given,):
+                    if not path.exists():
+                        raise ModelError(f"no file {path}")
         return super().invoke(ctx)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgemem.commands.process_size import ProcessSize, SizePoint
+    from edgemem.commands.shared_size import Share
 
 __all__ = ["size"]
 
@@ -31,7 +33,7 @@ def _values(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 
 
 @click.command(cls=FileCommand)
-@click.argument("model", type=FILE)
+@click.argument("models", type=FILE, nargs=-1, required=True, metavar="MODEL...")
 @click.option(
     "--runtime", type=click.Choice(["litert", "tflm"]), help="Of a .tflite file.  [default: tflm]", default=None
 )
@@ -47,6 +49,11 @@ def _values(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 @click.option("--threads", type=click.IntRange(min=1), help="Of one operator of an .onnx file.  [default: 1]")
 @click.option("--processes", type=click.IntRange(min=1), help="Of an .onnx file, at once.  [default: 1]")
 @click.option(
+    "--share",
+    type=click.Choice(["sequential", "interleaved"]),
+    help="Of several models in one arena: one runs after the other, or the outputs of one are kept while others run.",
+)
+@click.option(
     "--budget",
     metavar="SIZE",
     callback=parsed_size,
@@ -57,12 +64,13 @@ def _values(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def size(
     *,
-    model: Path,
+    models: tuple[Path, ...],
     runtime: str | None,
     dims: dict[str, tuple[int, ...]],
     input_shapes: dict[str, tuple[int, ...]],
     threads: int | None,
     processes: int | None,
+    share: Share | None,
     budget: int | None,
     timeout: float | None,
     as_json: bool,
@@ -72,7 +80,18 @@ def size(
     A .tflite model runs in its runtime, with the plan in the file where it can, else as the runtime places everything
     by itself; exit code 1 if something could not be measured. An .onnx model is opened once in a fresh process, and
     runs once at its smallest sizes if its file has no recording; other sizes and processes are computed.
+
+    Of several models it tells the arena that they need together: in TensorFlow Lite Micro with one MicroAllocator,
+    predicted; .onnx models, and .tflite models beside them or with --runtime litert, in one edgemem.Arena.
     """
+    if share or len(models) > 1:
+        if share is None or len(models) == 1:
+            raise click.UsageError("several models and --share, which says how they run, belong together")
+        if dims or input_shapes or threads or processes:
+            raise click.UsageError("--dim, --input-shape, --threads and --processes are for one .onnx model")
+        _size_shared(models, share, runtime, budget=budget, timeout=timeout, as_json=as_json)
+        return
+    model = models[0]
     if model.suffix.lower() == ".tflite":
         if dims or input_shapes or threads or processes:
             raise click.UsageError("--dim, --input-shape, --threads and --processes are for .onnx models")
@@ -114,6 +133,31 @@ def _size_tflite(model: Path, runtime: str, *, budget: int | None, timeout: floa
     check_size(made, budget)
     if made.reason:
         click.get_current_context().exit(EXIT_FAILED)
+
+
+def _size_shared(
+    models: Sequence[Path],
+    share: Share,
+    runtime: str | None,
+    *,
+    budget: int | None,
+    timeout: float | None,
+    as_json: bool,
+) -> None:
+    from edgemem.cli import view
+    from edgemem.cli.console import progress as progress_line
+    from edgemem.commands.shared_size import check_shared, shared_size
+
+    is_micro = all(model.suffix.lower() == ".tflite" for model in models) and runtime != "litert"
+    if runtime == "tflm" and not is_micro:
+        raise click.UsageError("TensorFlow Lite Micro runs .tflite models")
+    with progress_line("measuring the arena of each model"):
+        made = shared_size(models, share, in_tflm=is_micro, timeout_s=timeout)
+    if as_json:
+        click.echo(json.dumps(asdict(made)))
+    else:
+        view.show_shared_size(made)
+    check_shared(made, budget)
 
 
 def _show(size: ProcessSize) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.console import echo_folded, echo_labelled
+from edgemem.cli.console import console_for, echo_folded, echo_labelled, print_table
 from edgemem.cli.plan_view import answer
 from edgemem.cli.printable_text import printable
 from edgemem.report.document import document
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from edgemem.commands.executor_run import ExecutorRun
     from edgemem.commands.outcome import Outcome
+    from edgemem.commands.shared_size import SharedSize
     from edgemem.commands.size import ModelSize
     from edgemem.commands.verify import Report
     from edgemem.model.graph import Graph
@@ -32,6 +33,7 @@ __all__ = [
     "show_outputs",
     "show_recorded",
     "show_report",
+    "show_shared_size",
     "show_size",
 ]
 
@@ -123,3 +125,18 @@ def show_size(size: ModelSize) -> None:
     click.echo(f"plan        {printable(size.plan)}")
     if size.reason:
         click.echo(f"not measured: {printable(size.reason)}", err=True)
+
+
+def show_shared_size(size: SharedSize) -> None:
+    """The arena of all models, then each alone."""
+    what = "one arena" if size.share == "sequential" else "arenas of all"
+    where = "" if size.computer is None else f" with 32-bit pointers, {size.computer:,} with 64-bit ones, predicted"
+    parts = "" if size.head is None else f": the largest head, {size.head:,}, and {size.tail:,} of tails"
+    echo_folded(f"{what} {size.arena:,} bytes{where}{parts}")
+    alone = sum(model.arena for model in size.models)
+    rows = [(m.name, m.arena, m.head, m.tail) for m in size.models]
+    rows.append(("all, alone", alone, None, None))
+    cells = [(printable(name), *("" if n is None else f"{n:,}" for n in numbers)) for name, *numbers in rows]
+    console = console_for()
+    console.print()
+    print_table(console, ("<model", "arena", "head", "tail"), cells)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgemem.errors import EdgememError, PlanFileError
+from edgemem.errors import EdgememError, ModelError, PlanFileError
 from edgemem.model.resource_variables import all_operators, variables_of
-from edgemem.records.micro_arena import predicted_arena
+from edgemem.records.micro_arena import predicted_arena, shared_arena
 from edgemem.records.micro_builds import INSTALLED
 from edgemem.report.c_header import kernel_warning
 from edgemem.report.firmware import Firmware, SelfTest
@@ -14,9 +15,11 @@ from edgemem.runtime.tflite_file import open_model
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.runtime.tflm.operators import resolver_calls
 from edgemem.runtime.tflm.self_test import digest_of, kind_of
-from edgemem.runtime.tflm.size import size_of
+from edgemem.runtime.tflm.size import planned_micro, size_of
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from edgemem.model.graph import Graph
@@ -24,7 +27,37 @@ if TYPE_CHECKING:
 __all__ = ["firmware_of"]
 
 
-def firmware_of(path: Path) -> Firmware:
+def firmware_of(paths: Sequence[Path], name: str) -> tuple[Firmware, ...]:
+    """The models with their offsets, and without the plans that nothing on the device reads.
+
+    Several models have one arena, for interpreters with one `MicroAllocator` that run one after the other.
+
+    Args:
+        paths: of .tflite files planned for TensorFlow Lite Micro, in the order in which their tensors are allocated.
+        name: of the arena of several.
+
+    Raises ModelError for two files of one name, and otherwise as `_firmware`.
+    """
+    models = [_firmware(path) for path in paths]
+    if len(models) == 1:
+        return tuple(models)
+    if len({model.prefix for model in models}) < len(models):
+        raise ModelError("two of the models have one name, which would be that of their arrays: rename a file")
+    together = shared_arena([planned_micro(open_model(path), None)[1] for path in paths], INSTALLED).total
+    arena = max(together, *(model.arena for model in models))
+    names = join_names([path.name for path in paths])
+    return tuple(
+        replace(
+            model,
+            arena=arena,
+            shared_arena=name,
+            about=f"{model.about}; here one arena of {arena}, predicted, for {names}, allocated in this order",
+        )
+        for model in models
+    )
+
+
+def _firmware(path: Path) -> Firmware:
     """The model with its offsets, and without the plan that nothing on the device reads.
 
     Where tflite-micro is not installed, the arena is as predicted, and there is no self-test.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from edgemem.report.c_header import comment, prefix_of, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["FIRMWARE_FORMS", "Firmware", "SelfTest", "as_c_array", "firmware_files"]
 
@@ -49,6 +49,7 @@ class Firmware:
         others: operators that it has no method for.
         variables: how many resource variables the model has.
         self_test: None if it was not made.
+        shared_arena: the name of the arena that it shares with other models; "" for one of its own.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Firmware:
     others: tuple[str, ...] = ()
     variables: int = 0
     self_test: SelfTest | None = None
+    shared_arena: str = ""
 
     @property
     def prefix(self) -> str:
@@ -68,56 +70,69 @@ class Firmware:
         return prefix_of(self.name)
 
     @property
+    def arena_prefix(self) -> str:
+        """What the arena's identifiers begin with."""
+        return prefix_of(self.shared_arena or self.name)
+
+    @property
     def arena_size(self) -> int:
         """Bytes of the arena, a multiple of 16."""
         return -(-self.arena // _ALIGNMENT) * _ALIGNMENT
 
 
-def as_c_array(firmware: Firmware) -> str:
-    """C and C++ source in one file: the model, its arena, its operators and its self-test."""
-    return _declarations(firmware) + "\n" + _definitions(firmware)
+def as_c_array(models: Sequence[Firmware]) -> str:
+    """C and C++ source in one file: each model, its operators and its self-test, and the arena.
+
+    Several models have one `shared_arena`, and `arena` is its size.
+    """
+    return "\n".join(f"{_declarations(model)}\n{_definitions(model, k == 0)}" for k, model in enumerate(models))
 
 
-def firmware_files(firmware: Firmware, form: str) -> dict[str, bytes]:
-    """The files of one of FIRMWARE_FORMS, by their path in a folder."""
-    return {path: text.encode() if isinstance(text, str) else text for path, text in _FORMS[form](firmware).items()}
+def firmware_files(models: Sequence[Firmware], form: str) -> dict[str, bytes]:
+    """The files of one of FIRMWARE_FORMS, by their path in a folder. Models as for `as_c_array`; one for ESPHome."""
+    return {path: text.encode() if isinstance(text, str) else text for path, text in _FORMS[form](models).items()}
 
 
-def _sources(firmware: Firmware, folder: str = "") -> dict[str, str | bytes]:
-    file = f"{firmware.prefix}_model"
-    return {
-        f"{folder}{file}.h": _declarations(firmware),
-        f"{folder}{file}.c": f'#include "{file}.h"\n\n{_definitions(firmware)}',
-    }
+def _sources(models: Sequence[Firmware], folder: str = "") -> dict[str, str | bytes]:
+    files: dict[str, str | bytes] = {}
+    for k, model in enumerate(models):
+        file = f"{model.prefix}_model"
+        files[f"{folder}{file}.h"] = _declarations(model)
+        files[f"{folder}{file}.c"] = f'#include "{file}.h"\n\n{_definitions(model, k == 0)}'
+    return files
 
 
-def _espidf(firmware: Firmware) -> dict[str, str | bytes]:
+def _espidf(models: Sequence[Firmware]) -> dict[str, str | bytes]:
     """A component of ESP-IDF."""
-    cmake = f'idf_component_register(SRCS "{firmware.prefix}_model.c" INCLUDE_DIRS ".")\n'
+    files = " ".join(f'"{model.prefix}_model.c"' for model in models)
+    cmake = f'idf_component_register(SRCS {files} INCLUDE_DIRS ".")\n'
     manifest = 'dependencies:\n  espressif/esp-tflite-micro: "*"\n'
-    return {"CMakeLists.txt": cmake, "idf_component.yml": manifest, **_sources(firmware)}
+    return {"CMakeLists.txt": cmake, "idf_component.yml": manifest, **_sources(models)}
 
 
-def _arduino(firmware: Firmware) -> dict[str, str | bytes]:
+def _arduino(models: Sequence[Firmware]) -> dict[str, str | bytes]:
     """A library of Arduino."""
-    name = f"{firmware.prefix}_model"
+    name = f"{models[0].arena_prefix}_model"
+    headers = ",".join(f"{model.prefix}_model.h" for model in models)
     properties = (
         f"name={name.lstrip('_')}\nversion=1.0.0\nauthor=edgemem\nmaintainer=edgemem\n"
         f"sentence=A model for TensorFlow Lite Micro.\nparagraph=\n"
-        f"category=Data Processing\nurl=\narchitectures=*\nincludes={name}.h\n"
+        f"category=Data Processing\nurl=\narchitectures=*\nincludes={headers}\n"
     )
-    return {"library.properties": properties, **_sources(firmware, "src/")}
+    return {"library.properties": properties, **_sources(models, "src/")}
 
 
-def _zephyr(firmware: Firmware) -> dict[str, str | bytes]:
+def _zephyr(models: Sequence[Firmware]) -> dict[str, str | bytes]:
     """A module of Zephyr."""
-    name = f"{firmware.prefix}_model"
-    cmake = f"zephyr_library()\nzephyr_library_sources({name}.c)\nzephyr_include_directories(.)\n"
-    return {"CMakeLists.txt": cmake, "zephyr/module.yml": f"name: {name}\nbuild:\n  cmake: .\n", **_sources(firmware)}
+    name = f"{models[0].arena_prefix}_model"
+    files = " ".join(f"{model.prefix}_model.c" for model in models)
+    cmake = f"zephyr_library()\nzephyr_library_sources({files})\nzephyr_include_directories(.)\n"
+    return {"CMakeLists.txt": cmake, "zephyr/module.yml": f"name: {name}\nbuild:\n  cmake: .\n", **_sources(models)}
 
 
-def _esphome(firmware: Firmware) -> dict[str, str | bytes]:
+def _esphome(models: Sequence[Firmware]) -> dict[str, str | bytes]:
     """A model of ESPHome's micro_wake_word, with its manifest; thresholds are those of its documentation."""
+    (firmware,) = models
     file = f"{firmware.prefix}.tflite"
     micro = {
         "probability_cutoff": 0.97,
@@ -139,7 +154,7 @@ def _esphome(firmware: Firmware) -> dict[str, str | bytes]:
     return {f"{firmware.prefix}.json": json.dumps(manifest, indent=2) + "\n", file: firmware.content}
 
 
-_FORMS: Final[Mapping[str, Callable[[Firmware], dict[str, str | bytes]]]] = {
+_FORMS: Final[Mapping[str, Callable[[Sequence[Firmware]], dict[str, str | bytes]]]] = {
     "espidf": _espidf,
     "arduino": _arduino,
     "esphome": _esphome,
@@ -150,6 +165,7 @@ FIRMWARE_FORMS: Final = tuple(_FORMS)
 
 def _declarations(firmware: Firmware) -> str:
     prefix, upper = firmware.prefix, firmware.prefix.upper()
+    arena, arena_size = firmware.arena_prefix, f"{firmware.arena_prefix.upper()}_TENSOR_ARENA_SIZE"
     warned = f"/* {comment(firmware.warning)} */\n" if firmware.warning else ""
     kernels = firmware.kernels or "any kernels"
     parts = f"""/* {comment(firmware.about)} */
@@ -168,7 +184,7 @@ extern "C" {{
 #endif
 
 /* Other kernels may ask for more workspace, and ESP-NN's do: interpreter.arena_used_bytes() tells what is in use. */
-#define {upper}_TENSOR_ARENA_SIZE {firmware.arena_size}
+#define {arena_size} {firmware.arena_size}
 #define {upper}_KERNELS {quoted(kernels)}
 /* What MicroMutableOpResolver and MicroResourceVariables::Create want to know. */
 #define {upper}_OPERATORS {len(firmware.adders) + len(firmware.others)}
@@ -176,7 +192,7 @@ extern "C" {{
 
 extern const unsigned char {prefix}[];
 extern const unsigned int {prefix}_len;
-extern uint8_t {prefix}_tensor_arena[{upper}_TENSOR_ARENA_SIZE];
+extern uint8_t {arena}_tensor_arena[{arena_size}];
 
 #ifdef __cplusplus
 }}  // extern "C"
@@ -187,17 +203,18 @@ extern uint8_t {prefix}_tensor_arena[{upper}_TENSOR_ARENA_SIZE];
     return "\n".join(line.rstrip() for line in parts.split("\n"))
 
 
-def _definitions(firmware: Firmware) -> str:
+def _definitions(firmware: Firmware, has_arena: bool) -> str:
     prefix, upper, content = firmware.prefix, firmware.prefix.upper(), firmware.content
     rows = (content[start : start + _BYTES_A_LINE] for start in range(0, len(content), _BYTES_A_LINE))
     body = ",\n".join("  " + ", ".join(f"0x{byte:02x}" for byte in row) for row in rows)
+    arena = firmware.arena_prefix
+    size = f"{arena.upper()}_TENSOR_ARENA_SIZE"
+    memory = f"\n{upper}_ALIGNED uint8_t {arena}_tensor_arena[{size}];\n" if has_arena else ""
     return f"""{upper}_ALIGNED const unsigned char {prefix}[] = {{
 {body}
 }};
 const unsigned int {prefix}_len = {len(content)};
-
-{upper}_ALIGNED uint8_t {prefix}_tensor_arena[{upper}_TENSOR_ARENA_SIZE];
-"""
+{memory}"""
 
 
 def _resolver(firmware: Firmware) -> str:

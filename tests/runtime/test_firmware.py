@@ -181,7 +181,7 @@ def test_the_arena_has_the_workspace_of_the_kernels_of_the_plan(tmp_path: Path) 
     model = TfliteConverter.from_bytes(path.read_bytes())
     ours, reference = (predicted_arena(model.graph(), model.offline(), INSTALLED, k) for k in ("cmsis-nn-mve", "none"))
     assert ours.head.total > reference.head.total
-    assert firmware_of(path).arena >= ours.head.total + ours.tail
+    assert firmware_of([path], "")[0].arena >= ours.head.total + ours.tail
 
 
 def test_several_inputs_and_outputs_are_filled_and_digested_in_their_order(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_several_inputs_and_outputs_are_filled_and_digested_in_their_order(tmp_p
     for byte in b"".join(value.tobytes() for value in values):
         digest = (digest ^ byte) * 0x100000001B3 % 2**64
     kinds = tuple(kind_of(dtype) for dtype in types)
-    header = as_c_array(Firmware("m", b"TFL3", 64, "", self_test=SelfTest(kinds, digest)))
+    header = as_c_array([Firmware("m", b"TFL3", 64, "", self_test=SelfTest(kinds, digest))])
     sizes = ", ".join(str(value.nbytes) for value in values)
     classes = f"""
 struct Data {{ void *data; }};

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,11 +13,19 @@ pytest.importorskip("ai_edge_litert")
 
 from ai_edge_litert.interpreter import Interpreter as LiteRT
 
+import edgemem
+from edgemem import api
 from edgemem.errors import RuntimeBindError
 from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.interpreter import Interpreter
+from edgemem_converters.tflite.model import TfliteConverter
+from models.build import build as build_onnx
+from tests.runtime.test_cli_tflite import edgemem as command
 from tests.runtime.test_interpreter import BUILTIN, allocated, run, same, small
 from tests.runtime.test_litert import fetched
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.full
@@ -87,3 +97,24 @@ def test_inputs_that_another_one_s_allocation_took_are_missed(other: int) -> Non
             call()
     assert same(run(first), expected)
     np.testing.assert_array_equal(output(), expected[0])
+
+
+def test_size_tells_what_sessions_and_interpreters_need_together(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    tflite, plain, onnx = (tmp_path / name for name in ("a.tflite", "plain.onnx", "b.onnx"))
+    model = TfliteConverter.from_bytes(small(4096))
+    api.save(model, api.plan(model, target="litert", effort="fast"), tflite)
+    plain.write_bytes(build_onnx("mobilenet_v2", size="small").SerializeToString(deterministic=True))
+    assert command("plan", plain, "--record", "-o", onnx).exit_code == 0
+    arena = Arena()
+    interpreter = allocated(Interpreter, tflite.read_bytes(), arena=arena, **BUILTIN)
+    run(interpreter)
+    alone = arena.size
+    session = edgemem.InferenceSession(str(onnx), arena=arena)
+    (entry,) = session.get_inputs()
+    session.run(None, {entry.name: np.zeros(entry.shape, np.float32)})
+    for share, total in (("sequential", arena.size), ("interleaved", arena.size + alone)):
+        made = json.loads(command("size", tflite, onnx, "--share", share, "--json").stdout)
+        assert made["arena"] == total
+        assert [each["name"] for each in made["models"]] == ["a.tflite", "b.onnx"]
+    assert command("size", tflite, onnx, "--share", "sequential", "--runtime", "tflm").exit_code == 2

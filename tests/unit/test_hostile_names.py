@@ -134,7 +134,7 @@ def test_a_prefix_is_an_identifier_of_both_languages(name: str, tmp_path: Path) 
     prefix = prefix_of(name)
     assert prefix == identifier(prefix)
     assert not prefix.startswith("__")
-    source = as_c_array(Firmware(name, b"TFL3", 64, f"{name} */ #error \\", kernels=name))
+    source = as_c_array([Firmware(name, b"TFL3", 64, f"{name} */ #error \\", kernels=name)])
     compiled(source, ".c", tmp_path)
     compiled(source, ".cpp", tmp_path)
 

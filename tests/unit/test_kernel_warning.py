@@ -44,7 +44,7 @@ def test_source_of_a_plan_with_overlaps_names_its_kernels(profile: str) -> None:
     sources = (
         as_c_header(planset, "model"),
         as_tflm_bufferplan(planset, "model", GRAPH),
-        as_c_array(Firmware("model", b"TFL3", 64, "a plan", warning)),
+        as_c_array([Firmware("model", b"TFL3", 64, "a plan", warning)]),
     )
     for source in sources:
         (line,) = [line for line in source.splitlines() if "WARNING" in line]
@@ -60,4 +60,4 @@ def test_other_plans_are_not_warned_about() -> None:
     planset = planned(BUILT_IN["tflm"])
     assert kernel_warning(planset) == ""
     assert "WARNING" not in as_c_header(planset, "model") + as_tflm_bufferplan(planset, "model", GRAPH)
-    assert "WARNING" not in as_c_array(Firmware("model", b"TFL3", 64, "a plan"))
+    assert "WARNING" not in as_c_array([Firmware("model", b"TFL3", 64, "a plan")])

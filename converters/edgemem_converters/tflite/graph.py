@@ -101,8 +101,7 @@ class _Builder:
         if number not in self._tensors:
             self._tensors[number] = self._checked(number)
         tensors = tuple(
-            replace(t, name=name)
-            for name, t in zip(self._names(number, path), self._tensors[number], strict=True)
+            replace(t, name=name) for name, t in zip(self._names(number, path), self._tensors[number], strict=True)
         )
         ops = []
         for i, op in enumerate(file.operators):

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import MicroPlanned
-from edgemem.records.micro_arena import MicroArena, predicted_arena
+from edgemem.records.micro_arena import MicroArena, MicroModel, shared_arena
 from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.memory import Origin, origin_of
 from edgemem.runtime.tflm.execution import execute, input_values, is_installed
-from edgemem.runtime.tflm.file_plan import file_plan
+from edgemem.runtime.tflm.file_plan import FilePlan, file_plan
 from edgemem.system.distribution import requirement
 from edgemem.targets import BUILT_IN
 
-__all__ = ["TflmSize", "size_of"]
+__all__ = ["TflmSize", "planned_micro", "size_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,17 @@ class TflmSize:
         return self.tensors + self.workspace
 
 
+def planned_micro(model: MicroPlanned, kernels: str | None = MICRO_KERNELS) -> tuple[FilePlan, MicroModel]:
+    """What a file tells TensorFlow Lite Micro, and the model with its offsets. Arguments and errors as of `size_of`."""
+    graph, offline, plan = model.graph(), model.offline(), file_plan(model, kernels)
+    if plan.refusal is not None and offline:
+        raise RuntimeBindError(
+            f"TensorFlow Lite Micro cannot run the plan in the file: {plan.refusal.why}; {plan.refusal.advice}"
+        )
+    target = plan.planset.target if plan.planset else None
+    return plan, MicroModel(graph, offline, target.kernels if target else "none")
+
+
 def size_of(
     model: object,
     *,
@@ -82,20 +93,15 @@ def size_of(
     """
     if not isinstance(model, MicroPlanned):
         raise ModelError("TensorFlow Lite Micro runs .tflite files")
-    graph, offline, plan = model.graph(), model.offline(), file_plan(model, kernels)
-    if plan.refusal is not None and offline:
-        raise RuntimeBindError(
-            f"TensorFlow Lite Micro cannot run the plan in the file: {plan.refusal.why}; {plan.refusal.advice}"
-        )
+    plan, micro = planned_micro(model, kernels)
+    graph = micro.graph
     best = plan.planset.best_offsets if plan.planset else None
-    target = plan.planset.target if plan.planset else None
-    profile = target.kernels if target else "none"
-    device = predicted_arena(graph, offline, build_of(BUILT_IN["tflm"]), profile)
+    device = shared_arena([micro], build_of(BUILT_IN["tflm"]))
     size = TflmSize(
         device.head.tensors,
-        len(offline),
+        len(micro.offline),
         device,
-        predicted_head(graph, {}, kernels=profile).total,
+        predicted_head(graph, {}, kernels=micro.kernels).total,
         device.head.workspace,
         origin=origin_of(plan.planset, best, "file") if plan.planset and best else None,
         refusal=f"{plan.refusal.why}; {plan.refusal.advice}" if plan.refusal else "",

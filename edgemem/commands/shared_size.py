@@ -1,0 +1,124 @@
+"""What several models take in one arena: in TensorFlow Lite Micro, or in an `edgemem.Arena` on a computer or phone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from edgemem.commands.process_parts import ARENA
+from edgemem.commands.process_size import process_size
+from edgemem.commands.size import size_of
+from edgemem.errors import BudgetExceededError, ModelError
+from edgemem.records.micro_arena import shared_arena
+from edgemem.records.micro_builds import INSTALLED, build_of
+from edgemem.runtime.tflite_file import open_model
+from edgemem.runtime.tflm.size import planned_micro
+from edgemem.targets import BUILT_IN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from edgemem.records.micro_builds import MicroBuild
+
+__all__ = ["ArenaModel", "Share", "SharedSize", "check_shared", "shared_size"]
+
+Share: TypeAlias = Literal["sequential", "interleaved"]
+
+_DEVICE: Final = build_of(BUILT_IN["tflm"])
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaModel:
+    """A model; sizes are bytes.
+
+    Attributes:
+        name: of the file.
+        arena: which it needs alone.
+        head, tail: its parts in TensorFlow Lite Micro; None elsewhere.
+    """
+
+    name: str
+    arena: int
+    head: int | None = None
+    tail: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSize:
+    """What the models take together; sizes are bytes.
+
+    Attributes:
+        share: `sequential`: one runs after the other, and nothing of a run is needed once another begins.
+            `interleaved`: outputs of one are kept while another runs, so that each has an arena of its own.
+        models: in the order in which their tensors are allocated.
+        arena: of all of them. In TensorFlow Lite Micro with 32-bit pointers, as predicted.
+        head, tail: its parts in TensorFlow Lite Micro; None where each model has an arena of its own, and elsewhere.
+        computer: in TensorFlow Lite Micro the same with 64-bit pointers; None elsewhere.
+    """
+
+    share: Share
+    models: tuple[ArenaModel, ...]
+    arena: int
+    head: int | None = None
+    tail: int | None = None
+    computer: int | None = None
+
+
+def shared_size(
+    paths: Sequence[Path], share: Share, *, in_tflm: bool = True, timeout_s: float | None = None
+) -> SharedSize:
+    """The arena of several models.
+
+    Args:
+        paths: of .tflite files for TensorFlow Lite Micro; of planned .tflite files and .onnx files elsewhere.
+        share: how they run.
+        in_tflm: whether TensorFlow Lite Micro runs them, with one `MicroAllocator`.
+        timeout_s: seconds until each process that runs a model is ended; None for ten minutes.
+
+    Raises ModelError for a .tflite file without a plan that LiteRT runs, and as `size_of` and `process_size` do.
+    """
+    if not in_tflm:
+        models = tuple(ArenaModel(path.name, _arena_of(path, timeout_s)) for path in paths)
+        return SharedSize(share, models, _together(share, (model.arena for model in models)))
+    micro = [planned_micro(open_model(path))[1] for path in paths]
+
+    def arenas(build: MicroBuild) -> tuple[int, ...]:
+        return tuple(shared_arena([model], build).total for model in micro)
+
+    alone = [shared_arena([model], _DEVICE) for model in micro]
+    models = tuple(
+        ArenaModel(path.name, one.total, one.head.total, one.tail) for path, one in zip(paths, alone, strict=True)
+    )
+    if share == "interleaved":
+        return SharedSize(share, models, sum(arenas(_DEVICE)), computer=sum(arenas(INSTALLED)))
+    one = shared_arena(micro, _DEVICE)
+    return SharedSize(share, models, one.total, one.head.total, one.tail, shared_arena(micro, INSTALLED).total)
+
+
+def check_shared(size: SharedSize, budget: int | None) -> None:
+    """Raise BudgetExceededError if the models need more than `budget` bytes."""
+    if budget is not None and size.arena > budget:
+        raise BudgetExceededError(
+            f"{size.arena:,} bytes required, {budget:,} available; the models are above",
+            required=size.arena,
+            available=budget,
+            op="",
+        )
+
+
+def _together(share: Share, arenas: Iterable[int]) -> int:
+    return max(arenas) if share == "sequential" else sum(arenas)
+
+
+def _arena_of(path: Path, timeout_s: float | None) -> int:
+    """What a session or an interpreter needs of an `edgemem.Arena`."""
+    if path.suffix.lower() != ".tflite":
+        parts = process_size(path, timeout_s=timeout_s).points[0].parts
+        return next(part.size for part in parts if part.name == ARENA)
+    planned = size_of(path, "litert", timeout_s=timeout_s).planned
+    if planned is None:
+        raise ModelError(
+            f"{path.name} has no plan that LiteRT runs; make one with: edgemem plan {path.name} --target litert -o ..."
+        )
+    return planned
