@@ -1,13 +1,15 @@
 """The workspace that CMSIS-NN's int8 kernels ask for in TensorFlow Lite Micro, by the library's `..._get_buffer_size`.
 
-Read in CMSIS-NN 99f736a63036: for processors with DSP instructions, and for those with MVE (compiled by GCC or Clang).
+Read in CMSIS-NN 99f736a63036: for processors with DSP instructions, and for those with MVE, compiled by GCC or Clang.
+With MVE a dense layer keeps its sums in the tail instead where TensorFlow Lite Micro is built with
+KERNELS_OPTIMIZED_FOR_SPEED, as its Makefile does; here they count as workspace, as in all other builds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,15 +23,16 @@ _BLOCK: Final = 124  # channels that MVE's depthwise convolution takes at once
 
 
 def cmsis_workspace(graph: Graph, op: Op, kernels: str) -> tuple[int, ...] | None:
-    """Bytes of each piece of workspace of an operator of int8; None for what CMSIS-NN does as the reference kernels.
+    """Bytes of each piece of workspace of an operator; None for what CMSIS-NN does as the reference kernels.
 
     Args:
         graph: which the operator's tensors are in.
         op: the operator.
         kernels: `cmsis-nn-dsp` or `cmsis-nn-mve`.
     """
-    rule = _RULES.get(op.type)
-    if rule is None or graph.tensors[op.inputs[0]].dtype != "int8":
+    dtypes = [graph.tensors[i].dtype for i in op.inputs[:2] if i >= 0]
+    rule = (_NARROW if dtypes[1:] == ["int4"] else _RULES).get(op.type)
+    if rule is None or dtypes[0] not in ("int8", "int16" if op.type == "AVERAGE_POOL_2D" else "int8"):
         return None
     shapes = [graph.tensors[i].shape for i in (*op.inputs[:2], op.outputs[0])]
     if op.type != "FULLY_CONNECTED" and any(len(shape) != 4 for shape in shapes if shape is not shapes[1]):
@@ -116,9 +119,28 @@ def _dense(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
     return (4 * made[-1],) if mve else ()
 
 
-_RULES: Final[Mapping[str, Callable[[Op, list[tuple[int, ...]], bool], tuple[int, ...]]]] = {
+def _narrow_depthwise(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
+    weights, image, made = shapes[1], shapes[0], shapes[2]
+    window = _window(op, shapes, (weights[1], weights[2]), 1)
+    if image[3] != made[3] or image[0] != 1 or window.dilation != (1, 1):
+        return ()
+    return (4 * _BLOCK * prod(window.kernel) if mve else 2 * window.columns,)
+
+
+def _nothing(_op: Op, _shapes: list[tuple[int, ...]], _mve: bool) -> tuple[int, ...]:
+    return ()
+
+
+_Rule: TypeAlias = "Callable[[Op, list[tuple[int, ...]], bool], tuple[int, ...]]"
+_RULES: Final[Mapping[str, _Rule]] = {
     "AVERAGE_POOL_2D": _mean_of_window,
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": _depthwise,
     "FULLY_CONNECTED": _dense,
+}
+# With weights of four bits.
+_NARROW: Final[Mapping[str, _Rule]] = {
+    "CONV_2D": _convolution,
+    "DEPTHWISE_CONV_2D": _narrow_depthwise,
+    "FULLY_CONNECTED": _nothing,
 }

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Buffer", "buffers_of"]
 
-# TensorFlow Lite Micro has no CALL; it is counted as if it had, so that plans of such files are compared fairly.
+# TensorFlow Lite Micro has no CALL, as read in 90b983c2b3f1: no kernel, and no scopes of its body. It is counted as if
+# it had, so that plans of such files are compared fairly.
 _RUN_BODIES: Final = frozenset(("IF", "WHILE", "CALL", "CALL_ONCE"))
 _RESOURCE: Final = 4  # bytes of the number of a resource
 _NOWHERE: Final = -1

@@ -6,6 +6,8 @@ The figures are of `arm_convolve_wrapper_s8_get_buffer_size_dsp` and its like in
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgemem.model.graph import Graph, Op, Tensor
@@ -48,8 +50,42 @@ def test_convolutions(
         assert sum(with_workspace(plain, 4, kernels).ops[0].scratch) == size, kernels
 
 
-def test_a_mean_of_windows_has_a_sum_for_each_channel() -> None:
-    tensors = (Tensor("x", "int8", (1, 8, 8, 24)), Tensor("y", "int8", (1, 4, 4, 24)))
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_a_mean_of_windows_has_a_sum_for_each_channel(dtype: str) -> None:
+    tensors = (Tensor("x", dtype, (1, 8, 8, 24)), Tensor("y", dtype, (1, 4, 4, 24)))
     pool = Graph("one", tensors, (Op("op", "AVERAGE_POOL_2D", (0,), (1,)),), (0,), (1,))
     assert with_workspace(pool, 4, "cmsis-nn-dsp").ops[0].scratch == (96,)
     assert with_workspace(pool, 4, "cmsis-nn-mve").ops[0].scratch == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "image", "weights", "made", "dsp", "mve"),
+    [
+        ("DEPTHWISE_CONV_2D", (1, 8, 8, 16), (1, 3, 3, 16), (1, 8, 8, 16), 288, 4464),
+        ("DEPTHWISE_CONV_2D", (1, 8, 8, 1), (1, 3, 3, 8), (1, 8, 8, 8), 0, 0),
+        ("FULLY_CONNECTED", (1, 2, 16), (8, 16), (1, 2, 8), 0, 0),
+        ("FULLY_CONNECTED", (2, 16), (8, 16), (2, 8), 0, 0),
+    ],
+)
+def test_weights_of_four_bits(
+    kind: str, image: tuple[int, ...], weights: tuple[int, ...], made: tuple[int, ...], dsp: int, mve: int
+) -> None:
+    """The figures are of `arm_depthwise_conv_s8_opt_get_buffer_size_dsp` and `..._wrapper_s4_get_buffer_size_mve`."""
+    plain = graph(kind, image, weights, made, SAME)
+    narrow = replace(plain, tensors=(plain.tensors[0], replace(plain.tensors[1], dtype="int4"), plain.tensors[2]))
+    for kernels, size in (("cmsis-nn-dsp", dsp), ("cmsis-nn-mve", mve)):
+        assert sum(with_workspace(narrow, 4, kernels).ops[0].scratch) == size, kernels
+
+
+@pytest.mark.parametrize(
+    ("image", "made", "scales", "dsp", "mve"),
+    [((2, 16), (2, 8), 0, (), (32,)), ((1, 2, 16), (1, 2, 8), 0, (64,), (64,)), ((1, 2, 16), (1, 2, 8), 8, (), ())],
+)
+def test_dense_layers(
+    image: tuple[int, ...], made: tuple[int, ...], scales: int, dsp: tuple[int, ...], mve: tuple[int, ...]
+) -> None:
+    """Rows of rows are a 1x1 convolution, which wants a multiplier and a shift for each channel."""
+    plain = graph("FULLY_CONNECTED", image, (8, 16), made, NONE)
+    dense = replace(plain, ops=(replace(plain.ops[0], attributes={"scales": scales} if scales else {}),))
+    for kernels, sizes in (("cmsis-nn-dsp", dsp), ("cmsis-nn-mve", mve)):
+        assert with_workspace(dense, 4, kernels).ops[0].scratch == sizes, kernels

@@ -68,6 +68,18 @@ def test_workspace_lies_on_no_input_that_nothing_reads() -> None:
         assert verify_planset(planset, graph) == ()
 
 
+def test_such_an_input_is_moved_among_tensors_that_overlap() -> None:
+    """They lie on each other while both are in use, as the kernels allow."""
+    first = summed("g")
+    tensors = (*first.tensors, *(Tensor(name, "float32", (1, 64)) for name in ("w", "v", "u")))
+    ops = (*first.ops, Op("abs", "ABS", (4,), (5,)), Op("neg", "NEG", (5,), (6,)))
+    graph = with_workspace(replace(first, tensors=tensors, ops=ops, inputs=(0, 1, 4), outputs=(3, 6)))
+    target = BUILT_IN["tflm"].changed(kernels="tflm-reference", slots=True)
+    planset = api.plan(graph, target=target, effort="fast")
+    assert planset.problem.overlap is not None
+    assert verify_planset(planset, graph) == ()
+
+
 @pytest.mark.parametrize("kind", ["IF", "CALL", "STABLEHLO_COMPOSITE"])
 @pytest.mark.parametrize("count", [1, 2])
 def test_workspace_of_bodies(kind: str, count: int) -> None:
