@@ -22,6 +22,8 @@ class T:
     behind: bytes | None = None  # data behind the flatbuffer
     variable: bool = False
     signature: tuple[int, ...] = ()
+    scales: int = 0  # of 1, with a zero point of 0 each
+    has_zero_points: bool = True
 
 
 @dataclass
@@ -84,6 +86,16 @@ def build(model: M) -> bytes:
             b.PrependInt32(v)
         return int(b.EndVector())
 
+    def quantisation(t: T) -> int:
+        b.StartVector(8, t.scales, 8)
+        for _ in range(t.scales):
+            b.PrependInt64(0)
+        zeros = b.EndVector()
+        b.StartVector(4, t.scales, 4)
+        for _ in range(t.scales):
+            b.PrependFloat32(1.0)
+        return table([(2, "ref", b.EndVector()), *([(3, "ref", zeros)] if t.has_zero_points else [])])
+
     def refs(values: list[int]) -> int:
         b.StartVector(4, len(values), 4)
         for v in reversed(values):
@@ -114,7 +126,9 @@ def build(model: M) -> bytes:
             label = b.CreateString(t.name) if t.name else 0
             shape = ints(t.shape) if t.shape is not None else 0
             signature = ints(t.signature) if t.signature else 0
+            scales = quantisation(t) if t.scales else 0
             fields = [(1, "Int8", DTYPES.index(t.dtype)), (2, "Uint32", tensor_buffers.get(id(t), 0))]
+            fields += [(4, "ref", scales)] if scales else []
             fields += [(0, "ref", shape)] if shape else []
             fields += [(3, "ref", label)] if label else []
             fields += [(5, "Bool", True)] if t.variable else []

@@ -123,12 +123,25 @@ def with_another_signature() -> bytes:
     return build(M([small, chosen, large]))
 
 
+def with_ends(*ends: T) -> bytes:
+    """Each input reshaped to an output of the same quantisation."""
+    shape = T("shape", "int32", (2,), np.array([8, 1], "<i4").tobytes())
+    made = [replace(end, name=f"{end.name}'", shape=(8, 1)) for end in ends]
+    count = len(ends)
+    ops = [O("RESHAPE", (k, 2 * count), (count + k,)) for k in range(count)]
+    return build(M([S([*ends, *made, shape], ops, tuple(range(count)), tuple(range(count, 2 * count)))]))
+
+
 RARE: dict[str, Callable[[], bytes]] = {
     "read twice": partial(with_variables, "vv", "v"),
     "assigned twice": partial(with_variables, "v", "vv"),
     "one of two is read": partial(with_variables, "a", "ab"),
     "none is read": partial(with_variables, "", "a"),
     "a graph that nothing runs": with_another_signature,
+    "int8 without quantisation": partial(with_ends, T("x", "int8", (1, 8)), T("y", "int16", (1, 8))),
+    "float32 with quantisation": partial(with_ends, T("x", shape=(1, 8), scales=1), T("y", "int8", (1, 8), scales=1)),
+    "several scales": partial(with_ends, T("x", "int8", (1, 8), scales=2), T("y", "int8", (1, 8), scales=3)),
+    "scales without zero points": partial(with_ends, T("x", "int8", (1, 8), scales=1, has_zero_points=False)),
 }
 
 
@@ -142,11 +155,18 @@ def test_variables_and_graphs_that_nothing_runs_are_counted(name: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["person detection", "keyword spotting", "mean", "mww_alexa", "image classification"])
-def test_the_next_smaller_arena_is_too_small(name: str) -> None:
+def test_a_budget_met_exactly_is_an_arena_that_is_enough(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte less fails as the plan is made, and the next smaller arena at boot. The device is this computer."""
+    monkeypatch.setattr("edgemem.planning.micro_arenas.build_of", lambda _: INSTALLED)
     model = model_of(name)
-    file = planned(model, api.plan(model, target=TFLM, effort="fast"))
-    arena = predicted_arena(file.graph(), file.offline(), INSTALLED).total
-    run(file, arena)
+    arenas = micro_arenas(model, api.plan(model, target=TFLM, effort="fast"))
+    assert arenas is not None
+    arena = arenas.planned.total
+    with pytest.raises(BudgetExceededError):
+        api.plan(model, target=TFLM, budget=arena - 1)
+    file = planned(model, api.plan(model, target=TFLM, effort="fast", budget=arena))
+    for one, other in zip(run(file, arena).each, run(model, arenas.own.total).each, strict=True):
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
     with pytest.raises(RuntimeBindError):
         run(file, arena - 16)
 
