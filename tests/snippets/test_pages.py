@@ -28,7 +28,7 @@ NEEDS = {
     "training-budget.md": ("torch",),
     "recompute.md": ("onnxruntime", "ai_edge_litert"),
     "mobile.md": ("ai_edge_litert", "onnxruntime"),
-    "microcontroller.md": ("tflite_micro",),
+    "microcontroller.md": ("tflite_micro", "ai_edge_litert"),
     "below-the-bound.md": ("ai_edge_litert", "tflite_micro"),
     "first-steps.md": ("onnxruntime", "ai_edge_litert"),
     "gpu.md": ("onnxruntime", "wgpu"),

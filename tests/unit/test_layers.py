@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "proof": "errors model native plans records targets trace",
     "schedule": "notebook errors model native plans records strategy targets",
     "remat": "errors model native schedule strategy targets",
-    "planning": "errors formats model native planfile plans proof records strategy system targets trace",
+    "planning": "errors formats model planfile plans proof records strategy system targets trace",
     "passes": "errors formats model native records remat schedule strategy targets",
     "report": "errors model native planfile plans proof records targets trace",
     "difference": "errors report system",
