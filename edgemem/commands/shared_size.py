@@ -16,10 +16,8 @@ from edgemem.runtime.tflm.size import planned_micro
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from edgemem.records.micro_builds import MicroBuild
 
 __all__ = ["ArenaModel", "Share", "SharedSize", "check_shared", "shared_size"]
 
@@ -53,16 +51,16 @@ class SharedSize:
             `interleaved`: outputs of one are kept while another runs, so that each has an arena of its own.
         models: in the order in which their tensors are allocated.
         arena: of all of them. In TensorFlow Lite Micro with 32-bit pointers, as predicted.
-        head, tail: its parts in TensorFlow Lite Micro; None where each model has an arena of its own, and elsewhere.
         computer: in TensorFlow Lite Micro the same with 64-bit pointers; None elsewhere.
+        head, tail: parts of `arena` in TensorFlow Lite Micro; None where each model has an arena of its own.
     """
 
     share: Share
     models: tuple[ArenaModel, ...]
     arena: int
+    computer: int | None = None
     head: int | None = None
     tail: int | None = None
-    computer: int | None = None
 
 
 def shared_size(
@@ -80,20 +78,17 @@ def shared_size(
     """
     if not in_tflm:
         models = tuple(ArenaModel(path.name, _arena_of(path, timeout_s)) for path in paths)
-        return SharedSize(share, models, _together(share, (model.arena for model in models)))
+        sizes = [model.arena for model in models]
+        return SharedSize(share, models, max(sizes) if share == "sequential" else sum(sizes))
     micro = [planned_micro(open_model(path))[1] for path in paths]
-
-    def arenas(build: MicroBuild) -> tuple[int, ...]:
-        return tuple(shared_arena([model], build).total for model in micro)
-
-    alone = [shared_arena([model], _DEVICE) for model in micro]
+    alone, here = ([shared_arena([model], build) for model in micro] for build in (_DEVICE, INSTALLED))
     models = tuple(
         ArenaModel(path.name, one.total, one.head.total, one.tail) for path, one in zip(paths, alone, strict=True)
     )
     if share == "interleaved":
-        return SharedSize(share, models, sum(arenas(_DEVICE)), computer=sum(arenas(INSTALLED)))
+        return SharedSize(share, models, *(sum(one.total for one in each) for each in (alone, here)))
     one = shared_arena(micro, _DEVICE)
-    return SharedSize(share, models, one.total, one.head.total, one.tail, shared_arena(micro, INSTALLED).total)
+    return SharedSize(share, models, one.total, shared_arena(micro, INSTALLED).total, one.head.total, one.tail)
 
 
 def check_shared(size: SharedSize, budget: int | None) -> None:
@@ -105,10 +100,6 @@ def check_shared(size: SharedSize, budget: int | None) -> None:
             available=budget,
             op="",
         )
-
-
-def _together(share: Share, arenas: Iterable[int]) -> int:
-    return max(arenas) if share == "sequential" else sum(arenas)
 
 
 def _arena_of(path: Path, timeout_s: float | None) -> int:

@@ -32,7 +32,7 @@ def cmsis_workspace(graph: Graph, op: Op, kernels: str) -> tuple[int, ...] | Non
     """
     dtypes = [graph.tensors[i].dtype for i in op.inputs[:2] if i >= 0]
     rule = (_NARROW if dtypes[1:] == ["int4"] else _RULES).get(op.type)
-    if rule is None or dtypes[0] not in ("int8", "int16" if op.type == "AVERAGE_POOL_2D" else "int8"):
+    if rule is None or dtypes[0] not in (("int8", "int16") if rule is _mean_of_window else ("int8",)):
         return None
     shapes = [graph.tensors[i].shape for i in (*op.inputs[:2], op.outputs[0])]
     if op.type != "FULLY_CONNECTED" and any(len(shape) != 4 for shape in shapes if shape is not shapes[1]):
