@@ -80,7 +80,7 @@ class Learner:
             family = self._families.get(key)
             if family is not None:
                 return family
-            family = Family()
+            family = Family(signature.is_repeatable)
             if len(self._families) >= MOST_FAMILIES:  # first those without a plan, such as of calls that were refused
                 self._families = {k: f for k, f in self._families.items() if f.mode == "replay" or f.is_pending}
             if len(self._families) >= MOST_FAMILIES:

@@ -18,7 +18,6 @@ import edgemem
 from edgemem.errors import BudgetExceededError, RuntimeBindError
 from edgemem.replay.budget import BudgetedReplayer
 from edgemem.replay.library import library
-from edgemem.system.process_memory import resident_bytes
 from tests.onnx_sessions import same
 
 if TYPE_CHECKING:
@@ -289,70 +288,6 @@ def test_a_session_that_runs_plainly_cannot_keep_a_cap() -> None:
     parallel.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
     with pytest.warns(RuntimeWarning), pytest.raises(RuntimeBindError, match="max_bytes cannot be kept"):
         edgemem.InferenceSession(model(), parallel, max_bytes=1 << 30)
-
-
-def test_trim_gives_the_arenas_back_and_the_next_run_makes_them_anew() -> None:
-    data, given = model(), rows(4)
-    with opened(data) as session:
-        for _ in range(3):
-            session.run(None, given)
-        assert session.memory.arena >= ALIVE * 4 * MEBIBYTE
-        session.trim()
-        assert session.memory.arena == 0
-        assert same(session.run(None, given), expected(data, given))
-        assert session.memory.bails == 0
-
-
-def test_arenas_go_that_no_run_used_for_so_long() -> None:
-    given = rows(4)
-    with opened(model()) as session:
-        for _ in range(3):
-            session.run(None, given)
-        replayer = session._replayer
-        assert replayer is not None
-        assert not replayer.shrink_idle(100.0, 30.0)
-        assert not replayer.shrink_idle(129.0, 30.0)
-        assert session.memory.arena > 0
-        session.run(None, given)
-        assert not replayer.shrink_idle(131.0, 30.0)  # it ran meanwhile
-        assert not replayer.shrink_idle(160.0, 30.0)
-        assert session.memory.arena > 0
-        assert replayer.shrink_idle(161.0, 30.0)
-        assert session.memory.arena == 0
-
-
-def test_an_arena_gives_the_pages_back_that_recent_runs_did_not_need() -> None:
-    large, small = rows(24), rows(1)
-    with opened(model()) as session:
-        for _ in range(3):
-            session.run(None, large)
-        replayer = session._replayer
-        assert replayer is not None
-        replayer.shrink_idle(0.0, 1e9)
-        full = resident_bytes() or pytest.skip("no /proc here")
-        for _ in range(3):
-            session.run(None, small)
-        replayer.shrink_idle(1.0, 1e9)
-        replayer.shrink_idle(2.0, 1e9)
-        now = resident_bytes()
-        assert now is not None
-        assert full - now > 40 * MEBIBYTE
-        assert same(session.run(None, small), expected(model(), small))
-        assert same(session.run(None, large), expected(model(), large))
-        assert session.memory.bails == 0
-
-
-def test_idle_memory_goes_without_a_call() -> None:
-    with opened(model(), idle_seconds=0.05) as session:
-        for _ in range(3):
-            session.run(None, rows(4))
-        gone = threading.Event()
-        for _ in range(400):
-            if session.memory.arena == 0:
-                break
-            gone.wait(0.05)
-        assert session.memory.arena == 0
-        assert same(session.run(None, rows(4)), expected(model(), rows(4)))
 
 
 def in_place() -> bytes:
