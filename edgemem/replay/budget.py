@@ -148,7 +148,10 @@ class BudgetedReplayer(Replayer):
             if before == cap.pointer and is_on((_WITHIN,), lambda names: names.get("self") is self):
                 return super().run(family, described, call, *arguments)
         need = self._learner.run_bytes
-        most = cap.most // need if 0 < need <= cap.most else sys.maxsize
+        if need:
+            most = cap.most // need or sys.maxsize
+        else:  # one after the other, until it is known what a run takes
+            most = 1 if family.mode == "record" and self.policy.record == "first-run" else sys.maxsize
         place = self._gate.enter(most) if family.is_repeatable else self._gate.enter_alone()
         try:
             if family in self._refused:
