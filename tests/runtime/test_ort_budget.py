@@ -170,6 +170,38 @@ def test_threads_wait_for_each_other_and_none_is_refused(arenas: int, background
         assert held(session) == 0
 
 
+def test_a_run_within_its_plan_looks_at_no_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, given = model(), rows(2)
+    with opened(data, max_bytes=16 * MEBIBYTE) as session:
+        for _ in range(3):
+            session.run(None, given)
+        monkeypatch.setattr(session, "_signature", pytest.fail)
+        assert same(session.run(None, given), expected(data, given))
+        assert session.memory.replayed == 3
+
+
+def test_first_runs_take_turns_and_none_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    again: list[BudgetedReplayer] = []
+    monkeypatch.setattr(BudgetedReplayer, "_begin_alone", again.append)
+    data, given = model(), rows(4)
+    wanted, found = expected(data, given), []
+    with opened(data, max_bytes=(ALIVE * 4 + 1) * MEBIBYTE, background=True) as session:
+        start = threading.Barrier(4)
+
+        def work() -> None:
+            start.wait()
+            found.extend(session.run(None, given) for _ in range(3))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 12
+    assert all(same(one, wanted) for one in found)
+    assert not again
+
+
 def test_a_run_that_fits_alone_waits_for_those_that_are_on() -> None:
     """One run is held inside; a second one that does not fit beside it ends after it, and is not refused."""
     given = rows(4)

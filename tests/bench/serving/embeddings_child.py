@@ -47,7 +47,7 @@ def main(path: str, way: str, threads: int, requests: int, clients: int, need: i
     ids = [request(number) for number in range(requests)]
     digests = np.ones(requests, np.uint32)  # whose pages are there before the first reading
     ctypes.CDLL(None).malloc_trim(0)
-    leave_code(["edgemem._kernels", "numpy._core._multiarray_umath"])  # as planning does, which is not to count
+    leave_code(["edgemem._kernels", "numpy._core._multiarray_umath"])  # as planning does, not to count it
     loaded = readings.resident()
     part = requests // READINGS
     grown = []
