@@ -184,7 +184,8 @@ def test_first_runs_take_turns_and_none_is_done_again(monkeypatch: pytest.Monkey
     again: list[BudgetedReplayer] = []
     monkeypatch.setattr(BudgetedReplayer, "_begin_alone", again.append)
     data, given = model(), rows(4)
-    wanted, found = expected(data, given), []
+    wanted = expected(data, given)
+    found: list[Any] = []
     with opened(data, max_bytes=(ALIVE * 4 + 1) * MEBIBYTE, background=True) as session:
         start = threading.Barrier(4)
 
