@@ -148,16 +148,18 @@ class BudgetedReplayer(Replayer):
             if before == cap.pointer and is_on((_WITHIN,), lambda names: names.get("self") is self):
                 return super().run(family, described, call, *arguments)
         need = self._learner.run_bytes
-        repeatable = described().is_repeatable
-        most = cap.most // need if 0 < need <= cap.most else sys.maxsize
-        place = self._gate.enter(most) if repeatable else self._gate.enter_alone()
+        if need:
+            most = cap.most // need or sys.maxsize
+        else:  # one after the other, until it is known what a run takes
+            most = 1 if family.mode == "record" and self.policy.record == "first-run" else sys.maxsize
+        place = self._gate.enter(most) if family.is_repeatable else self._gate.enter_alone()
         try:
             if family in self._refused:
                 self._begin_alone()
             try:
                 result = self._within(before, family, described, call, *arguments)
             except BudgetExceededError as error:
-                if error.__cause__ is not None and not repeatable:  # it may have changed its inputs
+                if error.__cause__ is not None and not family.is_repeatable:  # it may have changed its inputs
                     self._refused.add(family)
                     if family.mode == "replay":
                         self._deviates(family, error, records=self.policy.record == "first-run")

@@ -79,6 +79,7 @@ class Family:
     """Not safe for several threads: the replayer's lock is held by whoever changes it, and the gate by `wanted`.
 
     Attributes:
+        is_repeatable: as the signature of its runs says.
         only: the plan that serves every run now; None while there are several, or while something is to be decided.
         reason: why the plan in the file is not used, or why the family runs plainly; "" otherwise.
         deviation: what the last run that did not fit had left over; "" before there was one.
@@ -88,6 +89,7 @@ class Family:
         learning: runs that are still to be recorded while they are replayed.
     """
 
+    is_repeatable: bool = True
     gate: threading.RLock = field(default_factory=threading.RLock)
     only: ReadyPlan | None = None
     reason: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError, InvalidPlanError, RuntimeBindError
@@ -14,6 +15,7 @@ from edgemem.replay.library import library
 from edgemem.replay.logger import logger
 from edgemem.replay.store import FoundPlan
 from edgemem.replay.worker import worker
+from edgemem.system.code_pages import leave_code
 from edgemem.trace.recording import Recording
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_FAMILIES", "Learner"]
 
 MOST_FAMILIES: Final = 256  # of one session
+_PLANNERS_CODE: Final = ("edgemem._kernels", "numpy._core._multiarray_umath")  # what is large of it
 _ROOMY: Final = 4  # a plan has headroom within 1 / this of what there is, so that several runs fit at once
 
 
@@ -80,7 +83,7 @@ class Learner:
             family = self._families.get(key)
             if family is not None:
                 return family
-            family = Family()
+            family = Family(signature.is_repeatable)
             if len(self._families) >= MOST_FAMILIES:  # first those without a plan, such as of calls that were refused
                 self._families = {k: f for k, f in self._families.items() if f.mode == "replay" or f.is_pending}
             if len(self._families) >= MOST_FAMILIES:
@@ -149,6 +152,7 @@ class Learner:
                 family.is_pending = False
                 if not family.is_plain:
                     library().trim()  # what the recorded run took outside the arenas
+                    leave_code(_PLANNERS_CODE)
 
     def leave_pool(self, family: Family, generation: int) -> None:
         """Give the pool's free pages back after a run that it served, if a plan was made meanwhile.
@@ -197,6 +201,7 @@ class Learner:
             self._count()
         if not is_final and is_hurried:
             worker().submit(lambda: self._improve(family, found))
+            worker().submit(partial(leave_code, _PLANNERS_CODE))
 
     def start_again(self) -> None:
         """After a fork, in the child: locks may have been held by threads that are not there."""

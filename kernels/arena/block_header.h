@@ -17,9 +17,10 @@ struct alignas(kBlockAlignment) BlockHeader {
   int64_t before = 0;
   int64_t bytes = 0;  // asked for
   Origin origin;
-  uint32_t region = 0;          // number of the region
-  bool is_free = false;         // the fields below matter only for free pieces
-  bool is_clean = false;        // its whole pages have been given back, or were never touched
+  uint32_t region = 0;  // number of the region
+  bool is_free = false;
+  // Of a free piece: bytes from its begin that may hold pages. What is behind them was given back, or never used.
+  int64_t touched = 0;
   em_budget* budget = nullptr;  // that a block in use counts in, or null
 
   void* payload() { return this + 1; }

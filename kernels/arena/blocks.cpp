@@ -20,8 +20,6 @@ namespace edgemem {
 
 namespace {
 
-constexpr int64_t kWorthACall = 64 * 1024;  // bytes of a block whose pages are given to the system
-
 // Large weights are mapped. A runtime frees one form of a weight while it makes the next, and the C library would keep
 // the memory of what is freed between others: it is told to give that back each time so much is mapped.
 constexpr int64_t kMapped = int64_t{1} << 20;
@@ -87,10 +85,11 @@ class HostBlocks final : public Blocks {
     } else {
       count_heap(-was.bytes);
       em_budget* budget = block->budget;
-      if (budget != nullptr && block->size >= kWorthACall) {
+      const bool has_pages = budget == nullptr || block->size < kWorthACall;
+      if (!has_pages) {
         Pool::give_pages(*block);  // what is free holds no memory of the budget's process
       }
-      pool().give(block);
+      pool().give(block, has_pages);
       if (budget != nullptr) {
         budget->discharge(block_bytes(was.bytes));
       }

@@ -26,6 +26,7 @@ constexpr int64_t kMebibyte = int64_t{1} << 20;
 constexpr int64_t kFirstRegion = sizeof(void*) == 8 ? int64_t{1} << 30 : int64_t{1} << 28;
 constexpr int64_t kSmallestRegion = 2 * kMebibyte;
 constexpr int64_t kStep = 16 * kMebibyte;  // of what may be touched
+constexpr int kCorrections = 16;           // after each trim; more would cost runs that the pool serves alone
 
 int64_t page() {
   static const int64_t size = getpagesize();
@@ -91,9 +92,15 @@ BlockHeader* Pool::take(int64_t bytes) noexcept {
     piece = grow(size);
   } else {
     piece = found->second;
-    free_.erase(found);
+    unlist(*piece);
   }
-  return piece == nullptr ? nullptr : cut(piece, size);
+  if (piece == nullptr) {
+    return nullptr;
+  }
+  piece = cut(piece, size);
+  live_ += piece->size;
+  most_live_ = std::max(most_live_, live_);
+  return piece;
 }
 
 // Gives the piece's rest, if it is large enough, back to the list.
@@ -109,7 +116,7 @@ BlockHeader* Pool::cut(BlockHeader* piece, int64_t size) noexcept {
   left->before = size;
   left->region = piece->region;
   left->is_free = true;
-  left->is_clean = piece->is_clean;
+  left->touched = std::max(piece->touched - size, int64_t{0});
   piece->size = size;
   if (behind != nullptr) {
     behind->before = rest;
@@ -120,14 +127,16 @@ BlockHeader* Pool::cut(BlockHeader* piece, int64_t size) noexcept {
   return piece;
 }
 
-void Pool::give(BlockHeader* block) noexcept {
+void Pool::give(BlockHeader* block, bool has_pages) noexcept {
   const std::scoped_lock lock(mutex_);
   Region& region = regions_[block->region];
+  live_ -= block->size;
   block->is_free = true;
-  block->is_clean = false;
+  block->touched = has_pages ? block->size : 0;
   BlockHeader* next = after(*block);
   if (next != nullptr && next->is_free) {
     unlist(*next);
+    block->touched = next->touched != 0 ? block->size + next->touched : block->touched;
     block->size += next->size;
     next = after(*block);
   }
@@ -135,8 +144,8 @@ void Pool::give(BlockHeader* block) noexcept {
     BlockHeader* previous = at(reinterpret_cast<std::byte*>(block) - block->before);
     if (previous->is_free) {
       unlist(*previous);
+      previous->touched = block->touched != 0 ? previous->size + block->touched : previous->touched;
       previous->size += block->size;
-      previous->is_clean = false;
       block = previous;
     }
   }
@@ -144,6 +153,12 @@ void Pool::give(BlockHeader* block) noexcept {
     next->before = block->size;
   } else {
     region.last = block;
+  }
+  if (corrections_ > 0 && block->touched >= kWorthACall &&
+      live_ + touched_ + block->touched > most_live_ + most_live_ / 8) {
+    --corrections_;
+    give_pages(*block);
+    block->touched = 0;
   }
   list(*block);
 }
@@ -162,14 +177,17 @@ int64_t Pool::trim() noexcept {
   for (const auto& [size, piece] : free_) {
     std::byte* begin = nullptr;
     int64_t bytes = 0;
-    if (!piece->is_clean && pages_in(*piece, begin, bytes)) {
+    if (piece->touched != 0 && pages_in(*piece, begin, bytes)) {
       const int64_t used = used_bytes(begin, bytes);
       if (madvise(begin, static_cast<std::size_t>(bytes), MADV_DONTNEED) == 0) {
         given += used;
       }
     }
-    piece->is_clean = true;
+    touched_ -= piece->touched;
+    piece->touched = 0;
   }
+  most_live_ = live_;
+  corrections_ = kCorrections;
   return given;
 }
 
@@ -263,13 +281,16 @@ BlockHeader* Pool::after(const BlockHeader& block) const noexcept {
 
 // Without memory for the entry the piece serves no request until a neighbour is freed.
 void Pool::list(BlockHeader& piece) noexcept {
+  touched_ += piece.touched;
   try {
     free_.insert({piece.size, &piece});
-  } catch (const std::exception&) {
-    piece.is_clean = false;
+  } catch (const std::exception&) {  // counted all the same
   }
 }
 
-void Pool::unlist(const BlockHeader& piece) noexcept { free_.erase({piece.size, const_cast<BlockHeader*>(&piece)}); }
+void Pool::unlist(const BlockHeader& piece) noexcept {
+  touched_ -= piece.touched;
+  free_.erase({piece.size, const_cast<BlockHeader*>(&piece)});
+}
 
 }  // namespace edgemem

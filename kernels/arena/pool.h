@@ -2,7 +2,9 @@
 //
 // The system's heap keeps the pages of blocks that are freed between others, so a recorded run would cost its memory
 // for good. The pool lies in address ranges of its own: neighbours that are free become one piece, the smallest piece
-// that is large enough serves a request, and trim() gives the pages of all free pieces back to the system.
+// that is large enough serves a request, and trim() gives the pages of all free pieces back to the system. Blocks that
+// are in use then may make later ones lie further up than they would without them, and leave more pages than were in
+// use at once: these are given back when the blocks are freed.
 #pragma once
 
 #include <array>
@@ -15,6 +17,8 @@
 
 namespace edgemem {
 
+inline constexpr int64_t kWorthACall = 64 * 1024;  // bytes whose pages are given to the system
+
 // What lies in the 64 bytes before every block.
 struct BlockHeader;
 
@@ -23,7 +27,7 @@ class Pool {
   // The header of a new block whose payload of `bytes` follows it, or null if there is no memory. `bytes` is above 0
   // and at most kMostBytes.
   BlockHeader* take(int64_t bytes) noexcept;
-  void give(BlockHeader* block) noexcept;
+  void give(BlockHeader* block, bool has_pages = true) noexcept;  // false after give_pages
 
   // Gives the pages of a block in use back to the system. Its contents are lost.
   static void give_pages(const BlockHeader& block) noexcept;
@@ -61,6 +65,10 @@ class Pool {
   std::array<Region, kMostRegions> regions_;
   std::atomic<std::size_t> count_{0};
   std::set<std::pair<int64_t, BlockHeader*>> free_;  // by size, then by address
+  int64_t live_ = 0;                                 // bytes of blocks in use
+  int64_t most_live_ = 0;                            // the most there were since the last trim
+  int64_t touched_ = 0;                              // of all free pieces
+  int corrections_ = 0;                              // how often freed blocks may still give their pages back
 };
 
 }  // namespace edgemem

@@ -226,6 +226,25 @@ TEST(the_pool_gives_the_pages_of_freed_blocks_back) {
   CHECK(resident(checked.base(), checked.bytes()) <= 2 * sysconf(_SC_PAGESIZE));
 }
 
+TEST(what_a_trim_finds_in_use_leaves_no_pages_when_it_is_freed) {
+  constexpr int64_t kBlock = 4 << 20;
+  Checked checked;
+  for (int k = 0; k < 3; ++k) {
+    checked.take(kBlock);
+  }
+  checked.give(0);
+  checked.give(1);  // the second one is left, as the last one took its place in the list
+  checked.trim();
+  checked.give(0);  // behind more free memory than any request since the trim needed
+  CHECK(resident(checked.base(), checked.bytes()) <= 2 * sysconf(_SC_PAGESIZE));
+  for (int k = 0; k < 50; ++k) {  // what is used again and again stays
+    checked.take(kBlock);
+    checked.give(0);
+    CHECK(resident(checked.base(), checked.bytes()) >= kBlock);
+  }
+  CHECK(resident(checked.base(), checked.bytes()) <= kBlock + 4 * sysconf(_SC_PAGESIZE));
+}
+
 TEST(trim_counts_only_pages_that_were_used_since_the_last_time) {
   constexpr int64_t kBlock = 8 << 20;
   Pool pool;

@@ -18,7 +18,6 @@ import edgemem
 from edgemem.errors import BudgetExceededError, RuntimeBindError
 from edgemem.replay.budget import BudgetedReplayer
 from edgemem.replay.library import library
-from edgemem.system.process_memory import resident_bytes
 from tests.onnx_sessions import same
 
 if TYPE_CHECKING:
@@ -171,6 +170,39 @@ def test_threads_wait_for_each_other_and_none_is_refused(arenas: int, background
         assert held(session) == 0
 
 
+def test_a_run_within_its_plan_looks_at_no_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, given = model(), rows(2)
+    with opened(data, max_bytes=16 * MEBIBYTE) as session:
+        for _ in range(3):
+            session.run(None, given)
+        monkeypatch.setattr(session, "_signature", pytest.fail)
+        assert same(session.run(None, given), expected(data, given))
+        assert session.memory.replayed == 3
+
+
+def test_first_runs_take_turns_and_none_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    again: list[BudgetedReplayer] = []
+    monkeypatch.setattr(BudgetedReplayer, "_begin_alone", again.append)
+    data, given = model(), rows(4)
+    wanted = expected(data, given)
+    found: list[Any] = []
+    with opened(data, max_bytes=(ALIVE * 4 + 1) * MEBIBYTE, background=True) as session:
+        start = threading.Barrier(4)
+
+        def work() -> None:
+            start.wait()
+            found.extend(session.run(None, given) for _ in range(3))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 12
+    assert all(same(one, wanted) for one in found)
+    assert not again
+
+
 def test_a_run_that_fits_alone_waits_for_those_that_are_on() -> None:
     """One run is held inside; a second one that does not fit beside it ends after it, and is not refused."""
     given = rows(4)
@@ -289,70 +321,6 @@ def test_a_session_that_runs_plainly_cannot_keep_a_cap() -> None:
     parallel.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
     with pytest.warns(RuntimeWarning), pytest.raises(RuntimeBindError, match="max_bytes cannot be kept"):
         edgemem.InferenceSession(model(), parallel, max_bytes=1 << 30)
-
-
-def test_trim_gives_the_arenas_back_and_the_next_run_makes_them_anew() -> None:
-    data, given = model(), rows(4)
-    with opened(data) as session:
-        for _ in range(3):
-            session.run(None, given)
-        assert session.memory.arena >= ALIVE * 4 * MEBIBYTE
-        session.trim()
-        assert session.memory.arena == 0
-        assert same(session.run(None, given), expected(data, given))
-        assert session.memory.bails == 0
-
-
-def test_arenas_go_that_no_run_used_for_so_long() -> None:
-    given = rows(4)
-    with opened(model()) as session:
-        for _ in range(3):
-            session.run(None, given)
-        replayer = session._replayer
-        assert replayer is not None
-        assert not replayer.shrink_idle(100.0, 30.0)
-        assert not replayer.shrink_idle(129.0, 30.0)
-        assert session.memory.arena > 0
-        session.run(None, given)
-        assert not replayer.shrink_idle(131.0, 30.0)  # it ran meanwhile
-        assert not replayer.shrink_idle(160.0, 30.0)
-        assert session.memory.arena > 0
-        assert replayer.shrink_idle(161.0, 30.0)
-        assert session.memory.arena == 0
-
-
-def test_an_arena_gives_the_pages_back_that_recent_runs_did_not_need() -> None:
-    large, small = rows(24), rows(1)
-    with opened(model()) as session:
-        for _ in range(3):
-            session.run(None, large)
-        replayer = session._replayer
-        assert replayer is not None
-        replayer.shrink_idle(0.0, 1e9)
-        full = resident_bytes() or pytest.skip("no /proc here")
-        for _ in range(3):
-            session.run(None, small)
-        replayer.shrink_idle(1.0, 1e9)
-        replayer.shrink_idle(2.0, 1e9)
-        now = resident_bytes()
-        assert now is not None
-        assert full - now > 40 * MEBIBYTE
-        assert same(session.run(None, small), expected(model(), small))
-        assert same(session.run(None, large), expected(model(), large))
-        assert session.memory.bails == 0
-
-
-def test_idle_memory_goes_without_a_call() -> None:
-    with opened(model(), idle_seconds=0.05) as session:
-        for _ in range(3):
-            session.run(None, rows(4))
-        gone = threading.Event()
-        for _ in range(400):
-            if session.memory.arena == 0:
-                break
-            gone.wait(0.05)
-        assert session.memory.arena == 0
-        assert same(session.run(None, rows(4)), expected(model(), rows(4)))
 
 
 def in_place() -> bytes:

@@ -74,7 +74,7 @@ class InferenceSession:
             for their turn.
         max_bytes: the most that arenas, and blocks of runs outside them, may take; results count until they are freed,
             weights do not. Runs wait while others take too much; one that does not fit even alone is refused.
-        idle_seconds: arenas go that no run used for so long, and what runs of that time did not need is given back.
+        idle_seconds: arenas go that no run used for so long, at once where memory is short, and pages no run needed.
         poison: fill unused arena memory with a pattern, to prove that nothing reads it. Slow.
         guard: place a page behind each arena that cannot be read or written.
         keep_reuse: leave ONNX Runtime's own reuse on, which its Java API cannot switch off. A plan that is recorded so

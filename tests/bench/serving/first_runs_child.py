@@ -1,4 +1,4 @@
-"""One process of first_runs.py: MODEL CACHE CLIENTS ORDER. Prints bytes."""
+"""One process of first_runs.py: MODEL CACHE CLIENTS ORDER. Prints bytes, resident ones and those that no file backs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main(path: str, cache: str, clients: int, order: int) -> None:
     feeds = sessions.feeds_for(session)
     time.sleep(SETTLE_S)  # the planner is imported by then, if it has to be
     gc.collect()
-    loaded = readings.resident()
+    loaded, anonymous = readings.resident(), readings.anonymous()
     rng = np.random.default_rng(order)
 
     def work(runs: int) -> None:
@@ -38,7 +38,7 @@ def main(path: str, cache: str, clients: int, order: int) -> None:
         session.wait()
     time.sleep(SETTLE_S)
     gc.collect()
-    print(readings.resident() - loaded)
+    print(readings.resident() - loaded, readings.anonymous() - anonymous)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from edgemem.system.process_memory import peak_bytes, resident_bytes
+from edgemem.system.process_memory import anonymous_bytes, peak_bytes, resident_bytes
 
-__all__ = ["peak", "resident"]
+__all__ = ["anonymous", "peak", "resident"]
 
 
 def resident() -> int:
     """Resident bytes now."""
     return _told(resident_bytes())
+
+
+def anonymous() -> int:
+    """Resident bytes now that no file backs."""
+    return _told(anonymous_bytes())
 
 
 def peak() -> int:
