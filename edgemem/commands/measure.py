@@ -35,7 +35,7 @@ from edgemem.system.child_call import ChildError, Message, call_child
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -160,6 +160,7 @@ def measure(
         raise ModelError("sizes vary in made-up inputs alone; give either inputs or what varies")
     wanted = planned_bindings(data, bindings or Bindings())
     forms = onnx_editor().parts(data, path.parent).input_forms()
+    requests: Iterable[Feeds]
     if vary:
         requests = _varied(forms, wanted, vary, min(_WARM_RUNS + repeats, _MOST_DRAWN), seed)
         # A session's dimension that is bound has one value.
@@ -169,9 +170,10 @@ def measure(
         requests = [dict(one) for one in given] if given else [make_feeds(forms, wanted, seed=seed)]
     recorded = [p.recording.fingerprint.signature for p in plans_in(data) if p.recording]
     with temporary_folder() as folder:
+        saved = save_requests(requests, folder)
         task = {
             "model": str(path),
-            "requests": save_requests(requests, folder),
+            "requests": saved,
             "cache": str(folder / "plans"),
             "share": all(signature.shared for signature in recorded),
             "record": "first-run",
@@ -180,7 +182,7 @@ def measure(
             "dims": dict(wanted.dims),
             "threads": threads,
             "warm": _WARM_RUNS,
-            "repeats": max(repeats, len(requests) - _WARM_RUNS),
+            "repeats": max(repeats, len(saved) - _WARM_RUNS),
         }
         measured: dict[str, list[dict[str, Any]]] = {c: [] for c in configurations}
         if "edgemem" in measured and not recorded:
@@ -213,18 +215,16 @@ def _varied(
     vary: Mapping[str, tuple[int, int]],
     count: int,
     seed: int,
-) -> list[Feeds]:
+) -> Iterator[Feeds]:
     """Requests of drawn sizes. Raises ModelError for a dimension that no input has."""
     named = {d for _, shape in forms.values() for d in shape if isinstance(d, str)}
     if unknown := sorted(vary.keys() - named):
         known = ", ".join(sorted(named)) or "none"
         raise ModelError(f"no input has the dimension {unknown[0]!r}; those with a name are: {known}")
     rng = np.random.default_rng(seed)
-    made = []
     for k in range(count):
         drawn = {name: int(rng.integers(first, last, endpoint=True)) for name, (first, last) in vary.items()}
-        made.append(make_feeds(forms, replace(wanted, dims={**wanted.dims, **drawn}), seed=seed + k))
-    return made
+        yield make_feeds(forms, replace(wanted, dims={**wanted.dims, **drawn}), seed=seed + k)
 
 
 def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, Any]) -> MeasureRow:

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from edgemem.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from edgemem.runtime.feeds import Feeds
@@ -67,11 +65,13 @@ def opened_parts(opened: Mapping[str, Any], weights: int) -> list[MemoryPart]:
     ]
 
 
-def save_requests(requests: Sequence[Feeds], folder: Path) -> list[dict[str, str]]:
-    """A file for each array, by request and input, as `measure_child` reads them."""
-    files: list[dict[str, str]] = []
+def save_requests(requests: Iterable[Feeds], folder: Path) -> list[dict[str, tuple[str, str, tuple[int, ...], int]]]:
+    """A file for each array, and its dtype, shape and bytes, by request and input, as `measure_child` reads them."""
+    saved: list[dict[str, tuple[str, str, tuple[int, ...], int]]] = []
     for k, request in enumerate(requests):
-        files.append({name: str(folder / f"{k}-{place}.npy") for place, name in enumerate(request)})
-        for name, file in files[-1].items():
-            np.save(file, request[name])
-    return files
+        saved.append({})
+        for place, (name, value) in enumerate(request.items()):
+            file = folder / f"{k}-{place}"
+            file.write_bytes(value.tobytes())
+            saved[-1][name] = (str(file), value.dtype.str, value.shape, value.nbytes)
+    return saved

@@ -39,7 +39,6 @@ _EXACT_ARENA = {
     "initial_growth_chunk_size_bytes": 256,
 }
 _PROFILED_RUNS = 3  # the arena grows until the second
-_KEPT_BYTES = 64 << 20  # up to this, all requests are in memory; beyond, each is read before its run
 _SESSIONS = ("recording", "edgemem")
 _POLL_S = 0.01
 _PLAN_S = 60  # for a plan that is being made in the background
@@ -216,26 +215,34 @@ def _session(task: Task) -> Any:
 
 
 class _Requests:
-    """The requests of a task, in turn and over again."""
+    """The requests of a task, in turn and over again.
+
+    All of them lie in one place, read from files: what is in memory of them is the largest one of each input (`kept`
+    bytes), and the C library has nothing of them to keep.
+    """
 
     def __init__(self, task: Task) -> None:
-        self._files: Sequence[dict[str, str]] = task["requests"]
-        self._kept: list[Request] = [self._read(0)]
-        size = sum(value.nbytes for value in self._kept[0].values())
-        while len(self._kept) < len(self._files) and size <= _KEPT_BYTES:
-            self._kept.append(self._read(len(self._kept)))
-            size += sum(value.nbytes for value in self._kept[-1].values())
-        self.kept = size
+        self._requests: Sequence[dict[str, tuple[str, str, list[int], int]]] = task["requests"]
+        self._current = -1
+        largest: dict[str, int] = {}
+        for name, (_, _, _, size) in (item for request in self._requests for item in request.items()):
+            largest[name] = max(size, largest.get(name, 0))
+        self._memory = {name: np.empty(size, np.uint8) for name, size in largest.items()}
+        self.kept = sum(largest.values())
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self._requests)
 
     def __getitem__(self, number: int) -> Request:
-        place = number % len(self._files)
-        return self._kept[place] if place < len(self._kept) else self._read(place)
-
-    def _read(self, place: int) -> Request:
-        return {name: np.load(file) for name, file in self._files[place].items()}
+        """The request of this number; the one before is overwritten."""
+        place = number % len(self._requests)
+        request = self._requests[place]
+        for name, (file, _, _, size) in request.items():
+            if place != self._current:
+                with open(file, "rb") as values:  # noqa: PTH123 - pathlib would count as the runtime's
+                    values.readinto(self._memory[name].data[:size])
+        self._current = place
+        return {name: np.ndarray(shape, dtype, self._memory[name]) for name, (_, dtype, shape, _) in request.items()}
 
 
 def _digest(session: Any, requests: _Requests) -> str:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.commands.measure import measure
-from edgemem.commands.process_parts import INPUTS
 from edgemem.commands.process_size import process_size
 from edgemem.formats import Bindings
 from models.build import names
@@ -30,8 +29,6 @@ from tests.bench.serving.checks import Checks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from edgemem.commands.process_parts import MemoryPart
 
 LIMIT_RATIO = 0.05
 RUNS = 5
@@ -60,19 +57,14 @@ def compare(name: str, path: Path, choices: Sequence[Mapping[str, int]], process
         if row.resident is None or row.proportional is None or row.load_peak is None:
             checks.holds(f"{at} is measured", is_met=False, detail=row.unavailable)
             continue
-        kept = _inputs(row.parts) - _inputs(point.parts)  # the measured processes hold several requests
         pairs = {
-            "resident": (point.resident + kept, row.resident),
-            f"{processes} together": (point.together(processes) + kept * processes, row.proportional),
+            "resident": (point.resident, row.resident),
+            f"{processes} together": (point.together(processes), row.proportional),
             "peak at load": (size.load_peak, row.load_peak),
         }
         for what, (predicted, measured) in pairs.items():
             told = f"{at}, {what}: {predicted / 2**20:.1f} predicted, {measured / 2**20:.1f} MiB measured, error"
             checks.at_most(told, abs(predicted / measured - 1), LIMIT_RATIO)
-
-
-def _inputs(parts: Sequence[MemoryPart]) -> int:
-    return sum(part.size for part in parts if part.name == INPUTS)
 
 
 def main() -> None:
