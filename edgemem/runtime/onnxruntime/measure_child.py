@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,7 @@ _EXACT_ARENA = {
     "initial_growth_chunk_size_bytes": 256,
 }
 _PROFILED_RUNS = 3  # the arena grows until the second
+_MEASURED_RUNS = 3  # the first makes what later ones keep
 _SESSIONS = ("recording", "edgemem")
 _POLL_S = 0.01
 _PLAN_S = 60  # for a plan that is being made in the background
@@ -78,7 +80,10 @@ def _memory(task: Task) -> dict[str, Any]:
 
 
 def _opened(task: Task) -> dict[str, Any]:
-    """What the process takes before it opens the session, and with it open and nothing free in the C library; bytes."""
+    """What the process takes before it opens the session, and with it open and nothing free in the C library; bytes.
+
+    With a request, also what runs of it leave beside inputs, arena and results (`left`), and the code that they touch.
+    """
     if task["configuration"] in _SESSIONS:
         import edgemem.runtime.onnxruntime.session  # noqa: F401 - a library, not the model
     gc.collect()
@@ -89,10 +94,9 @@ def _opened(task: Task) -> dict[str, Any]:
     gc.collect()
     anonymous, resident = anonymous_bytes(), resident_bytes()
     mapped, touched = mapped_bytes(task["folder"])
-    del session
     if before is None or anonymous is None or resident is None or load_peak is None:
         return {}
-    return {
+    answer = {
         "before": before,
         "anonymous": anonymous,
         "code": resident - anonymous - touched,
@@ -100,6 +104,22 @@ def _opened(task: Task) -> dict[str, Any]:
         "load_peak": load_peak,
         "version": onnxruntime.__version__,
     }
+    if task["requests"]:
+        with suppress(Exception):  # ONNX Runtime's own: values that are made up need not be right for the model
+            answer |= _ran(session, _Requests(task), anonymous, task["folder"])
+    return answer
+
+
+def _ran(session: Any, requests: _Requests, opened: int, folder: str) -> dict[str, Any]:
+    results: Any = None
+    for _ in range(_MEASURED_RUNS):
+        results = None
+        results = session.run(None, requests[0])
+    gc.collect()
+    anonymous, resident = anonymous_bytes() or 0, resident_bytes() or 0
+    known = requests.kept + session.memory.planned + sum(r.nbytes for r in results if isinstance(r, np.ndarray))
+    code = resident - anonymous - mapped_bytes(folder)[1]
+    return {"left": max(anonymous - opened - known, 0), "code": code}  # not all of the arena may be touched
 
 
 def _recorded(task: Task) -> dict[str, Any]:
@@ -173,7 +193,6 @@ def _meet(task: Task, name: str) -> None:
 def _trim() -> None:
     """Give what the C library holds free back to the system, where it is glibc: what a careful user does by hand."""
     import ctypes
-    from contextlib import suppress
 
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
