@@ -172,7 +172,8 @@ def measure(
         )
         measured: dict[str, list[dict[str, Any]]] = {c: [] for c in configurations}
         if "edgemem" in measured and not recorded:
-            _child({**task, "configuration": "edgemem", "what": "serve"}, timeout_s)  # leaves its plans in the cache
+            # Leaves its plans in the cache.
+            _child({**task, "configuration": "edgemem", "what": "serve", "repeats": len(saved)}, timeout_s)
         for _ in range(rounds):
             for name, answers in measured.items():
                 if not (answers and "failed" in answers[0]):
