@@ -261,7 +261,7 @@ def _with_memory(
     measured = "measured here"
     outside = answers[-1].get("outside", 0)
     parts = [
-        *process_parts.opened_parts(opened, weights),
+        *process_parts.opened_parts(opened, weights, answers[-1]["weights_touched"]),
         MemoryPart(process_parts.INPUTS, answers[-1]["inputs"], "from their shapes"),
         MemoryPart(process_parts.ARENA, (row.activation or 0) - outside, measured),
         MemoryPart(process_parts.OUTPUTS, outside, measured),

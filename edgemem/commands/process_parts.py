@@ -85,19 +85,20 @@ def child_answer(task: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     return dict(call_child("edgemem.runtime.onnxruntime.measure_child", Message(task), timeout_s=timeout_s).data)
 
 
-def opened_parts(opened: Mapping[str, Any], weights: int) -> list[MemoryPart]:
+def opened_parts(opened: Mapping[str, Any], weights: int, touched: int) -> list[MemoryPart]:
     """What a process takes with its session open.
 
     Args:
         opened: what `measure_child` says of a session that it opened.
         weights: bytes of the model's constants, as its file has them.
+        touched: bytes of the mapped ones that runs read; packed files have weights that are read only to find others.
     """
     mapped, grown = opened["weights_mapped"], max(opened["anonymous"] - opened["before"], 0)
     inside = min(max(weights - mapped, 0), grown)
     measured = "measured here"
     return [
         MemoryPart("libraries", opened["before"] + opened["code"], measured, opened["code"]),
-        MemoryPart("weights, mapped", mapped, measured, mapped),
+        MemoryPart("weights, mapped", touched, measured, touched),
         MemoryPart("weights, anonymous", inside, "from the file"),
         MemoryPart("packed copies, graph", grown - inside, measured),
         *([MemoryPart("left by runs", opened["left"], measured)] if "left" in opened else []),

@@ -138,7 +138,7 @@ def process_size(
             requests = process_parts.save_requests([make_feeds(model.forms, bound[base])], folder)
         question = {**task, "what": "open", "requests": requests}
         opened += [_answer(question, timeout_s) for _ in range(_OPENED - len(opened))]
-    opened_once = process_parts.opened_parts(opened[-1], model.weights)
+    opened_once = process_parts.opened_parts(opened[-1], model.weights, opened[-1]["weights_touched"])
     points = []
     for k, dims in enumerate(choices):
         planned, outputs = plans[k] or (0, 0)

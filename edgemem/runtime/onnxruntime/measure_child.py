@@ -101,6 +101,7 @@ def _opened(task: Task) -> dict[str, Any]:
         "anonymous": anonymous,
         "code": resident - anonymous - touched,
         "weights_mapped": mapped,
+        "weights_touched": mapped,  # by runs, if there are none
         "load_peak": load_peak,
         "version": onnxruntime.__version__,
     }
@@ -118,8 +119,9 @@ def _ran(session: Any, requests: _Requests, opened: int, folder: str) -> dict[st
     gc.collect()
     anonymous, resident = anonymous_bytes() or 0, resident_bytes() or 0
     known = requests.kept + session.memory.planned + sum(r.nbytes for r in results if isinstance(r, np.ndarray))
-    code = resident - anonymous - mapped_bytes(folder)[1]
-    return {"left": max(anonymous - opened - known, 0), "code": code}  # not all of the arena may be touched
+    touched = mapped_bytes(folder)[1]
+    left = max(anonymous - opened - known, 0)  # not all of the arena may be touched
+    return {"left": left, "code": resident - anonymous - touched, "weights_touched": touched}
 
 
 def _recorded(task: Task) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def _served(task: Task) -> dict[str, Any]:
     gc.collect()
     _meet(task, "served")
     answer |= {"resident": resident_bytes(), "anonymous": anonymous_bytes(), "proportional": proportional_bytes()}
-    answer |= {"peak": peak_bytes(), "inputs": requests.kept}
+    answer |= {"peak": peak_bytes(), "inputs": requests.kept, "weights_touched": mapped_bytes(task["folder"])[1]}
     _meet(task, "read")
     del results
     _trim()
