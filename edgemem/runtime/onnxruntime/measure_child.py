@@ -82,7 +82,7 @@ def _memory(task: Task) -> dict[str, Any]:
 def _opened(task: Task) -> dict[str, Any]:
     """What the process takes before it opens the session, and with it open and nothing free in the C library; bytes.
 
-    With a request, as a server has it: with what the C library keeps free, and also what runs leave beside inputs, arena
+    With a request, as a server has it, with what the C library keeps free; and what runs leave beside inputs, arena
     and results (`left`), and the code that they touch.
     """
     if task["configuration"] in _SESSIONS:
