@@ -78,8 +78,8 @@ def size(
     """Tell what a model will take, and for what: flash and RAM of a .tflite model, processes that serve an .onnx model.
 
     A .tflite model runs in its runtime, with the plan in the file where it can, else as the runtime places everything
-    by itself; exit code 1 if something could not be measured. An .onnx model is opened once in a fresh process, and
-    runs once at its smallest sizes if its file has no recording; other sizes and processes are computed.
+    by itself; exit code 1 if something could not be measured. An .onnx model is opened in fresh processes
+    and runs at its smallest sizes; other sizes and numbers of processes are computed.
 
     Of several models it tells the arena that they need together: in TensorFlow Lite Micro with one MicroAllocator,
     predicted; .onnx models, and .tflite models beside them or with --runtime litert, in one edgemem.Arena.

@@ -17,25 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.commands.onnx_file import read_onnx
-from edgemem.commands.process_parts import (
-    ARENA,
-    INPUTS,
-    OUTPUTS,
-    MemoryPart,
-    check_installed,
-    opened_parts,
-    save_requests,
-)
+from edgemem.commands import process_parts
+from edgemem.commands.process_parts import MemoryPart, ServedFile
 from edgemem.errors import ModelError
-from edgemem.formats import Bindings, onnx_editor
+from edgemem.formats import Bindings
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes
-from edgemem.system.child_call import ChildError, Message, call_child
+from edgemem.system.child_call import ChildError
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -73,12 +64,12 @@ class MeasureRow:
         plan: which plan it ran and what that takes, in one line; "" for ONNX Runtime's own.
         outputs: the graph's outputs, those of the largest request, which `activation` contains.
         bound: what no plan can go below: of the recorded requests.
-        load_peak: the most that was resident at once while the session was opened, libraries included, like the next.
-        peak: the same over the process's life.
+        load_peak: the most that was resident at once while the session was opened, libraries included, like the next;
+            of the process that took most, because addresses are drawn, and equal processes differ by some per cent.
+        peak: the same over the process's life; the median over the processes, like the next two.
         resident: resident memory of a process after the last run, whose results are still there.
         anonymous: what of it no file backs. The rest are pages of files, which processes share.
         proportional: the sum over all processes, each page that n processes of the system share counted as 1/n (PSS).
-            The four before are medians over the processes.
         parts: where `resident` comes from; they add up to it. () without a system that tells the first two.
         load_ms: to make the session; median over the rounds, like the next.
         first_ms: of the first run.
@@ -149,42 +140,40 @@ def measure(
         ModelError: the file cannot be read, a name is unknown, or `feeds` and `vary` are both given.
         UnknownShapeError: a size is unknown.
     """
-    path = Path(model_path)
-    data = read_onnx(path, "measure")
-    check_installed()
+    model = ServedFile(Path(model_path), "measure")
     if unknown := [c for c in configurations if c not in CONFIGURATIONS]:
         raise ModelError(f"no configuration {unknown[0]!r}; there are {', '.join(CONFIGURATIONS)}")
     if repeats < 1 or rounds < 1 or processes < 1:
         raise ModelError("measure at least one run in at least one round and process")
     if feeds and vary:
         raise ModelError("sizes vary in made-up inputs alone; give either inputs or what varies")
-    wanted = planned_bindings(data, bindings or Bindings())
-    forms = onnx_editor().parts(data, path.parent).input_forms()
+    wanted = model.bindings(bindings or Bindings())
+    requests: Iterable[Feeds]
     if vary:
-        requests = _varied(forms, wanted, vary, min(_WARM_RUNS + repeats, _MOST_DRAWN), seed)
+        requests = _varied(model.forms, wanted, vary, min(_WARM_RUNS + repeats, _MOST_DRAWN), seed)
         # A session's dimension that is bound has one value.
         wanted = replace(wanted, dims={name: value for name, value in wanted.dims.items() if name not in vary})
     else:
         given = [feeds] if isinstance(feeds, Mapping) else feeds
-        requests = [dict(one) for one in given] if given else [make_feeds(forms, wanted, seed=seed)]
-    recorded = [p.recording.fingerprint.signature for p in plans_in(data) if p.recording]
+        requests = [dict(one) for one in given] if given else [make_feeds(model.forms, wanted, seed=seed)]
+    recorded = [p.recording.fingerprint.signature for p in model.plans if p.recording]
     with temporary_folder() as folder:
-        task = {
-            "model": str(path),
-            "requests": save_requests(requests, folder),
-            "cache": str(folder / "plans"),
-            "share": all(signature.shared for signature in recorded),
-            "record": "first-run",
-            "folder": str(path.resolve().parent),
-            "together": 1,
-            "dims": dict(wanted.dims),
-            "threads": threads,
-            "warm": _WARM_RUNS,
-            "repeats": max(repeats, len(requests) - _WARM_RUNS),
-        }
+        saved = process_parts.save_requests(requests, folder)
+        task = model.task(
+            folder,
+            requests=saved,
+            share=all(signature.shared for signature in recorded),
+            record="first-run",
+            together=1,
+            dims=dict(wanted.dims),
+            threads=threads,
+            warm=_WARM_RUNS,
+            repeats=max(repeats, len(saved) - _WARM_RUNS),
+        )
         measured: dict[str, list[dict[str, Any]]] = {c: [] for c in configurations}
         if "edgemem" in measured and not recorded:
-            _child({**task, "configuration": "edgemem", "what": "serve"}, timeout_s)  # leaves its plans in the cache
+            # Leaves its plans in the cache.
+            _child({**task, "configuration": "edgemem", "what": "serve", "repeats": len(saved)}, timeout_s)
         for _ in range(rounds):
             for name, answers in measured.items():
                 if not (answers and "failed" in answers[0]):
@@ -194,14 +183,16 @@ def measure(
             for name in measured
             if name in ("default", "tuned", "trimmed")
         }
-        opened = {name: _child({**task, "configuration": name, "what": "open"}, timeout_s) for name in measured}
+        opened = {
+            name: _child({**task, "configuration": name, "what": "open", "requests": []}, timeout_s)
+            for name in measured
+        }
         served = dict(measured)
         if processes > 1:
             for name in measured:
                 served[name] = _together({**task, "configuration": name, "what": "serve"}, processes, timeout_s)
-    weights = weight_bytes(data)
     rows = [
-        _with_memory(_row(name, answers, memory.get(name, {})), served[name], opened[name], weights, processes)
+        _with_memory(_row(name, answers, memory.get(name, {})), served[name], opened[name], model.weights, processes)
         for name, answers in measured.items()
     ]
     return tuple(_compared(row, measured[row.configuration], measured.get("default", [])) for row in rows)
@@ -213,18 +204,16 @@ def _varied(
     vary: Mapping[str, tuple[int, int]],
     count: int,
     seed: int,
-) -> list[Feeds]:
+) -> Iterator[Feeds]:
     """Requests of drawn sizes. Raises ModelError for a dimension that no input has."""
     named = {d for _, shape in forms.values() for d in shape if isinstance(d, str)}
     if unknown := sorted(vary.keys() - named):
         known = ", ".join(sorted(named)) or "none"
         raise ModelError(f"no input has the dimension {unknown[0]!r}; those with a name are: {known}")
     rng = np.random.default_rng(seed)
-    made = []
     for k in range(count):
         drawn = {name: int(rng.integers(first, last, endpoint=True)) for name, (first, last) in vary.items()}
-        made.append(make_feeds(forms, replace(wanted, dims={**wanted.dims, **drawn}), seed=seed + k))
-    return made
+        yield make_feeds(forms, replace(wanted, dims={**wanted.dims, **drawn}), seed=seed + k)
 
 
 def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, Any]) -> MeasureRow:
@@ -260,7 +249,7 @@ def _with_memory(
     known = [a["proportional"] for a in answers if a["proportional"] is not None]
     row = replace(
         row,
-        load_peak=_middle(answers, "load_peak"),
+        load_peak=max((a["load_peak"] for a in answers if a["load_peak"] is not None), default=None),
         peak=_middle(answers, "peak"),
         resident=_middle(answers, "resident"),
         anonymous=_middle(answers, "anonymous"),
@@ -272,10 +261,10 @@ def _with_memory(
     measured = "measured here"
     outside = answers[-1].get("outside", 0)
     parts = [
-        *opened_parts(opened, weights),
-        MemoryPart(INPUTS, answers[-1]["inputs"], "from their shapes"),
-        MemoryPart(ARENA, (row.activation or 0) - outside, measured),
-        MemoryPart(OUTPUTS, outside, measured),
+        *process_parts.opened_parts(opened, weights, answers[-1]["weights_touched"]),
+        MemoryPart(process_parts.INPUTS, answers[-1]["inputs"], "from their shapes"),
+        MemoryPart(process_parts.ARENA, (row.activation or 0) - outside, measured),
+        MemoryPart(process_parts.OUTPUTS, outside, measured),
         MemoryPart("free, kept by malloc", max(row.resident - trimmed, 0), measured),
     ]
     rest = row.resident - sum(part.size for part in parts)
@@ -313,6 +302,6 @@ def _compared(row: MeasureRow, mine: Sequence[Mapping[str, Any]], default: Seque
 def _child(task: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     """A process's figures, or {"failed": why}."""
     try:
-        return dict(call_child("edgemem.runtime.onnxruntime.measure_child", Message(task), timeout_s=timeout_s).data)
+        return process_parts.child_answer(task, timeout_s)
     except ChildError as e:
         return {"failed": str(e)}

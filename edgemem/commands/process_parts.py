@@ -1,4 +1,4 @@
-"""The parts of a process that serves a model: what `size` says it will take, and what `measure` finds."""
+"""The processes that `size` and `measure` of an .onnx model ask, and the parts of their memory."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
+from edgemem.commands.onnx_file import read_onnx
 from edgemem.errors import MissingDependencyError
+from edgemem.formats import onnx_editor
+from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes
+from edgemem.system.child_call import Message, call_child
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from edgemem.formats import Bindings
+    from edgemem.plans import PlanSet
     from edgemem.runtime.feeds import Feeds
 
-__all__ = ["ARENA", "INPUTS", "OUTPUTS", "MemoryPart", "check_installed", "opened_parts", "save_requests"]
+__all__ = ["ARENA", "INPUTS", "OUTPUTS", "MemoryPart", "ServedFile", "child_answer", "opened_parts", "save_requests"]
 
 INPUTS: Final = "inputs"
 ARENA: Final = "arena, workspace"
@@ -30,8 +34,8 @@ class MemoryPart:
     Attributes:
         name: what it is for.
         size: bytes; below 0 only where it corrects another part that was not touched as a whole.
-        shared: those of the bytes that all processes of the model share: pages of files.
         known: how it is known.
+        shared: those of the bytes that all processes of the model share: pages of files.
     """
 
     name: str
@@ -40,38 +44,74 @@ class MemoryPart:
     shared: int = 0
 
 
-def check_installed() -> None:
-    """Raise MissingDependencyError if onnxruntime is not installed.
+class ServedFile:
+    """A model whose processes are asked.
 
-    It is not imported: what this process has of its pages would count as shared with those that are measured.
+    Args:
+        path: an .onnx file.
+        command: that asks, for errors.
+
+    Attributes:
+        forms: element type and shape of each input.
+        plans: in the file.
+        weights: bytes of the model's constants, as its file has them.
+
+    Raises:
+        MissingDependencyError: onnxruntime is not installed. It is not imported: what this process has of its pages
+            would count as shared with those that are measured.
+        ModelError: the file cannot be read.
     """
-    if find_spec("onnxruntime") is None:
-        raise MissingDependencyError("onnxruntime", purpose="running an ONNX model")
+
+    def __init__(self, path: Path, command: str) -> None:
+        self._path, self._data = path, read_onnx(path, command)
+        if find_spec("onnxruntime") is None:
+            raise MissingDependencyError("onnxruntime", purpose="running an ONNX model")
+        self.forms = onnx_editor().parts(self._data, path.parent).input_forms()
+        self.plans: Sequence[PlanSet] = plans_in(self._data)
+        self.weights = weight_bytes(self._data)
+
+    def bindings(self, given: Bindings) -> Bindings:
+        """What is given, and what else is bound in the file's plan."""
+        return planned_bindings(self._data, given)
+
+    def task(self, folder: Path, **more: Any) -> dict[str, Any]:
+        """A question for `measure_child`, whose plans lie in the folder."""
+        beside = str(self._path.resolve().parent)
+        return {"model": str(self._path), "cache": str(folder / "plans"), "folder": beside, **more}
 
 
-def opened_parts(opened: Mapping[str, Any], weights: int) -> list[MemoryPart]:
-    """What a process takes with its session open and nothing run.
+def child_answer(task: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+    """What a fresh process answers. Raises ChildError."""
+    return dict(call_child("edgemem.runtime.onnxruntime.measure_child", Message(task), timeout_s=timeout_s).data)
+
+
+def opened_parts(opened: Mapping[str, Any], weights: int, touched: int) -> list[MemoryPart]:
+    """What a process takes with its session open.
 
     Args:
         opened: what `measure_child` says of a session that it opened.
         weights: bytes of the model's constants, as its file has them.
+        touched: bytes of the mapped ones that runs read; packed files have weights that are read only to find others.
     """
     mapped, grown = opened["weights_mapped"], max(opened["anonymous"] - opened["before"], 0)
     inside = min(max(weights - mapped, 0), grown)
     measured = "measured here"
     return [
         MemoryPart("libraries", opened["before"] + opened["code"], measured, opened["code"]),
-        MemoryPart("weights, mapped", mapped, measured, mapped),
+        MemoryPart("weights, mapped", touched, measured, touched),
         MemoryPart("weights, anonymous", inside, "from the file"),
         MemoryPart("packed copies, graph", grown - inside, measured),
+        *([MemoryPart("left by runs", opened["left"], measured)] if "left" in opened else []),
     ]
 
 
-def save_requests(requests: Sequence[Feeds], folder: Path) -> list[dict[str, str]]:
-    """A file for each array, by request and input, as `measure_child` reads them."""
-    files: list[dict[str, str]] = []
+def save_requests(requests: Iterable[Feeds], folder: Path) -> list[dict[str, tuple[str, str, tuple[int, ...], int]]]:
+    """A file for each array, and its dtype, shape and bytes, by request and input, as `measure_child` reads them."""
+    saved: list[dict[str, tuple[str, str, tuple[int, ...], int]]] = []
     for k, request in enumerate(requests):
-        files.append({name: str(folder / f"{k}-{place}.npy") for place, name in enumerate(request)})
-        for name, file in files[-1].items():
-            np.save(file, request[name])
-    return files
+        saved.append({})
+        for place, (name, value) in enumerate(request.items()):
+            file = folder / f"{k}-{place}"
+            file.write_bytes(value.tobytes())
+            saved[-1][name] = (str(file), value.dtype.str, value.shape, value.nbytes)
+    return saved

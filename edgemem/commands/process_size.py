@@ -1,35 +1,27 @@
 """What processes that serve an .onnx model in ONNX Runtime will take, part by part, before they run.
 
-A fresh process opens the model once, which tells libraries, weights and load. The arena is that of a recording: one in
-the file, or one of a single run at the smallest sizes. For other sizes the plan of the graph says how it grows. All
-sizes and numbers of processes are computed from these.
+The arena is that of a recording: one in the file, or one of a single run at the smallest sizes. For other sizes the
+plan of the graph says how it grows. Fresh processes that have the plan open the model and run it at the smallest sizes,
+which tells libraries, weights, load and what runs leave. All sizes and numbers of processes are computed from these.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.commands.onnx_file import read_onnx
-from edgemem.commands.process_parts import (
-    ARENA,
-    INPUTS,
-    OUTPUTS,
-    MemoryPart,
-    check_installed,
-    opened_parts,
-    save_requests,
-)
+from edgemem.commands import process_parts
+from edgemem.commands.process_parts import ARENA, MemoryPart, ServedFile
 from edgemem.errors import BudgetExceededError, ModelError, UnsupportedError
-from edgemem.formats import Bindings, load_model, onnx_editor
+from edgemem.formats import Bindings, load_model
 from edgemem.model.dtypes import byte_size
 from edgemem.model.ranges import in_ranges
 from edgemem.planning.model_plan import plan_model
 from edgemem.plans import Settings
 from edgemem.runtime.feeds import make_feeds, resolve
-from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes
-from edgemem.system.child_call import ChildError, Message, call_child
+from edgemem.system.child_call import ChildError
 from edgemem.system.files import temporary_folder
 from edgemem.targets import BUILT_IN
 
@@ -43,6 +35,9 @@ __all__ = ["ProcessSize", "SizePoint", "check_processes", "process_size", "proce
 
 _TIMEOUT_S: Final = 600.0
 _COMPUTED: Final = "from their shapes"
+# Addresses are drawn anew for each process, so that ONNX Runtime loads weights in another order, and the peak of equal
+# processes differs: up to 7 % for a U-Net. Of so many the largest counts.
+_OPENED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +71,7 @@ class ProcessSize:
         points: one for every choice of sizes, in the order in which they were given.
         processes: how many are counted together.
         threads: of one operator.
-        load_peak: the most that is resident in a process while it opens the session, as measured here.
+        load_peak: the most that is resident in a process while it opens the session, of several that were measured.
     """
 
     points: tuple[SizePoint, ...]
@@ -116,42 +111,34 @@ def process_size(
         ModelError: the model does not run, or this system does not tell what a process takes.
         UnknownShapeError: a size is unknown; UnsupportedError: values of an input cannot be made up.
     """
-    data = read_onnx(path, "size")
-    check_installed()
-    forms = onnx_editor().parts(data, path.parent).input_forms()
-    bound = [planned_bindings(data, Bindings(dict(dims), dict(input_shapes or {}))) for dims in choices]
+    model = ServedFile(path, "size")
+    bound = [model.bindings(Bindings(dict(dims), dict(input_shapes or {}))) for dims in choices]
     bound = [Bindings(each.dims, each.input_shapes) for each in bound]
-    shapes = [{name: resolve(name, form, each) for name, (_, form) in forms.items()} for each in bound]
+    shapes = [{name: resolve(name, form, each) for name, (_, form) in model.forms.items()} for each in bound]
     plans = [_planned(path, each) for each in bound]
-    stored = plans_in(data)
     arenas: dict[int, MemoryPart] = {}
     with temporary_folder() as folder:
-        task = {
-            "model": str(path),
-            "configuration": "edgemem",
-            "cache": str(folder / "plans"),
-            "dims": {},
-            "threads": threads,
-            "share": False,
-            "record": "never",
-            "folder": str(path.resolve().parent),
-        }
-        opened = _answer({**task, "what": "open"}, timeout_s)
-        if not opened:
+        task = model.task(folder, configuration="edgemem", dims={}, threads=threads, share=False, record="never")
+        opened = [_answer({**task, "what": "open", "requests": []}, timeout_s)]
+        if not opened[0]:
             raise ModelError("this system does not tell what a process takes (Linux does)")
-        load_peak = opened["load_peak"]  # of equal processes it differs by some MiB, so the larger one counts
-        of_this = [p for p in stored if p.recording is None or p.recording.fingerprint.version == opened["version"]]
+        version = opened[0]["version"]
+        stored = [p for p in model.plans if p.recording is None or p.recording.fingerprint.version == version]
         for k, dims in enumerate(choices):
-            if size := _stored(of_this, shapes[k], None if input_shapes else dims):
+            if size := _stored(stored, shapes[k], None if input_shapes else dims):
                 arenas[k] = MemoryPart(ARENA, size, "recorded, in the file")
         for k in _to_record(plans, arenas):
-            requests = save_requests([make_feeds(forms, bound[k])], folder)
+            requests = process_parts.save_requests([make_feeds(model.forms, bound[k])], folder)
             answer = _answer({**task, "what": "record", "requests": requests}, timeout_s)
             arenas[k] = MemoryPart(ARENA, answer["planned"], "recorded here")
             plans[k] = plans[k] or (answer["planned"], answer["outputs"])
-            load_peak = max(load_peak, answer["load_peak"])
-    base = min(arenas)
-    opened_once = opened_parts(opened, weight_bytes(data))
+        base = min(arenas, key=lambda k: arenas[k].size)
+        requests = []
+        with suppress(UnsupportedError):  # then what runs leave is not known
+            requests = process_parts.save_requests([make_feeds(model.forms, bound[base])], folder)
+        question = {**task, "what": "open", "requests": requests}
+        opened += [_answer(question, timeout_s) for _ in range(_OPENED - len(opened))]
+    opened_once = process_parts.opened_parts(opened[-1], model.weights, opened[-1]["weights_touched"])
     points = []
     for k, dims in enumerate(choices):
         planned, outputs = plans[k] or (0, 0)
@@ -159,10 +146,14 @@ def process_size(
             of, _ = plans[base] or (0, 0)
             ratio = arenas[base].size / of if of else 1.0
             arenas[k] = MemoryPart(ARENA, int(planned * ratio), f"planned x{ratio:.2f}")
-        fed = sum(byte_size(forms[name][0], prod(shape)) for name, shape in shapes[k].items())
-        of_runs = (MemoryPart(INPUTS, fed, _COMPUTED), arenas[k], MemoryPart(OUTPUTS, outputs, _COMPUTED))
+        fed = sum(byte_size(model.forms[name][0], prod(shape)) for name, shape in shapes[k].items())
+        of_runs = (
+            MemoryPart(process_parts.INPUTS, fed, _COMPUTED),
+            arenas[k],
+            MemoryPart(process_parts.OUTPUTS, outputs, _COMPUTED),
+        )
         points.append(SizePoint(dict(dims), (*opened_once, *of_runs)))
-    return ProcessSize(tuple(points), processes, threads, load_peak)
+    return ProcessSize(tuple(points), processes, threads, max(each["load_peak"] for each in opened))
 
 
 def process_size_data(size: ProcessSize) -> dict[str, Any]:
@@ -228,11 +219,8 @@ def _to_record(plans: Sequence[tuple[int, int] | None], arenas: Mapping[int, Mem
 
 def _answer(task: Mapping[str, Any], timeout_s: float | None) -> dict[str, Any]:
     try:
-        answer = call_child(
-            "edgemem.runtime.onnxruntime.measure_child", Message(task), timeout_s=timeout_s or _TIMEOUT_S
-        )
+        return process_parts.child_answer(task, timeout_s or _TIMEOUT_S)
     except ChildError as e:
         advice = "; record it with inputs of its own: edgemem plan MODEL --record --input NAME=FILE.npy -o PLANNED"
         ran = advice if task["what"] == "record" else ""
         raise ModelError(f"ONNX Runtime does not run the model: {str(e)[:300]}{ran}") from None
-    return dict(answer.data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import platform
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -135,6 +136,26 @@ def test_drawn_sizes_are_the_same_for_every_configuration(tmp_path: Path) -> Non
         measure(path, vary={"N": (1, 2)})
     with pytest.raises(ModelError, match="give either"):
         measure(path, feeds_of(path, dims={"T": 3}), vary={"T": (1, 2)})
+
+
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has /proc")
+def test_of_many_requests_one_is_in_memory(tmp_path: Path) -> None:
+    """23 requests of 6 to 8 MiB leave the process where one of 8 MiB does."""
+    x = make.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 1 << 18])
+    y = make.make_tensor_value_info("y", TensorProto.FLOAT, ["rows"])
+    node = make.make_node("ReduceMean", ["x"], ["y"], axes=[1], keepdims=0)
+    path = tmp_path / "mean.onnx"
+    graph = make.make_graph([node], "mean", [x], [y])
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8), path)
+    one, many = (
+        measure(path, vary={"rows": rows}, repeats=20, rounds=1, configurations=["default"])[0]
+        for rows in ((8, 8), (6, 8))
+    )
+    for row in (one, many):
+        assert [part.size for part in row.parts if part.name == "inputs"] == [8 << 20]
+    assert many.resident == pytest.approx(one.resident, abs=3 << 20)
+    assert many.peak == pytest.approx(one.peak, abs=3 << 20)
 
 
 @pytest.mark.full

@@ -97,6 +97,7 @@ def test_the_arena_grows_with_the_batch_and_is_that_of_a_recording(tmp_path: Pat
     assert parts(one)["arena, workspace"].size in (WIDTH * COLUMNS * FLOAT, 2 * WIDTH * COLUMNS * FLOAT)
     assert parts(two)["arena, workspace"].size == pytest.approx(2 * parts(one)["arena, workspace"].size, rel=0.01)
     assert parts(two)["inputs"].size == 2 * COLUMNS * FLOAT
+    assert parts(one)["left by runs"] == parts(two)["left by runs"]
     assert parts(two)["outputs, in the pool"].size == 2 * FLOAT
     assert two.resident - one.resident == pytest.approx(
         parts(one)["arena, workspace"].size + COLUMNS * FLOAT + FLOAT, rel=0.01
@@ -104,6 +105,23 @@ def test_the_arena_grows_with_the_batch_and_is_that_of_a_recording(tmp_path: Pat
     (row,) = measure(path, bindings=Bindings({"batch": 2}), configurations=["edgemem"], repeats=2, rounds=1)
     assert row.planned == parts(two)["arena, workspace"].size
     assert row.resident == pytest.approx(two.resident, rel=0.05)
+
+
+@linux
+@pytest.mark.full
+def test_values_that_do_not_run_leave_out_what_runs_leave(tmp_path: Path) -> None:
+    """The file's recording, made with indices that are right, tells the arena; made-up ones are out of range."""
+    path = tmp_path / "m.onnx"
+    nodes = [make.make_node("Gather", ["x", "i"], ["g"], axis=0), make.make_node("Softmax", ["g"], ["y"], axis=-1)]
+    x = make.make_tensor_value_info("x", TensorProto.FLOAT, [1, COLUMNS])
+    i = make.make_tensor_value_info("i", TensorProto.INT64, [64])
+    y = make.make_tensor_value_info("y", TensorProto.FLOAT, [64, COLUMNS])
+    graph = make.make_graph(nodes, "indices", [x, i], [y])
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8), path)
+    add_recording(path, {"x": np.ones((1, COLUMNS), np.float32), "i": np.zeros(64, np.int64)})
+    (point,) = process_size(path).points
+    assert "left by runs" not in parts(point)
+    assert parts(point)["arena, workspace"].known == "recorded, in the file"
 
 
 @linux

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,7 @@ _EXACT_ARENA = {
     "initial_growth_chunk_size_bytes": 256,
 }
 _PROFILED_RUNS = 3  # the arena grows until the second
-_KEPT_BYTES = 64 << 20  # up to this, all requests are in memory; beyond, each is read before its run
+_MEASURED_RUNS = 3  # the first makes what later ones keep
 _SESSIONS = ("recording", "edgemem")
 _POLL_S = 0.01
 _PLAN_S = 60  # for a plan that is being made in the background
@@ -79,28 +80,50 @@ def _memory(task: Task) -> dict[str, Any]:
 
 
 def _opened(task: Task) -> dict[str, Any]:
-    """What the process takes before it opens the session, and with it open and nothing free in the C library; bytes."""
+    """What the process takes before it opens the session, and with it open and nothing free in the C library; bytes.
+
+    With a request, as a server has it, with what the C library keeps free; and what runs leave beside inputs, arena
+    and results (`left`), and the code that they touch.
+    """
     if task["configuration"] in _SESSIONS:
         import edgemem.runtime.onnxruntime.session  # noqa: F401 - a library, not the model
     gc.collect()
     before = anonymous_bytes()
     session = _session(task)
     load_peak = peak_bytes()
-    _trim()
+    if not task["requests"]:
+        _trim()
     gc.collect()
     anonymous, resident = anonymous_bytes(), resident_bytes()
     mapped, touched = mapped_bytes(task["folder"])
-    del session
     if before is None or anonymous is None or resident is None or load_peak is None:
         return {}
-    return {
+    answer = {
         "before": before,
         "anonymous": anonymous,
         "code": resident - anonymous - touched,
         "weights_mapped": mapped,
+        "weights_touched": mapped,  # by runs, if there are none
         "load_peak": load_peak,
         "version": onnxruntime.__version__,
     }
+    if task["requests"]:
+        with suppress(Exception):  # ONNX Runtime's own: values that are made up need not be right for the model
+            answer |= _ran(session, _Requests(task), anonymous, task["folder"])
+    return answer
+
+
+def _ran(session: Any, requests: _Requests, opened: int, folder: str) -> dict[str, Any]:
+    results: Any = None
+    for _ in range(_MEASURED_RUNS):
+        results = None
+        results = session.run(None, requests[0])
+    gc.collect()
+    anonymous, resident = anonymous_bytes() or 0, resident_bytes() or 0
+    known = requests.kept + session.memory.planned + sum(r.nbytes for r in results if isinstance(r, np.ndarray))
+    touched = mapped_bytes(folder)[1]
+    left = max(anonymous - opened - known, 0)  # not all of the arena may be touched
+    return {"left": left, "code": resident - anonymous - touched, "weights_touched": touched}
 
 
 def _recorded(task: Task) -> dict[str, Any]:
@@ -145,7 +168,7 @@ def _served(task: Task) -> dict[str, Any]:
     gc.collect()
     _meet(task, "served")
     answer |= {"resident": resident_bytes(), "anonymous": anonymous_bytes(), "proportional": proportional_bytes()}
-    answer |= {"peak": peak_bytes(), "inputs": requests.kept}
+    answer |= {"peak": peak_bytes(), "inputs": requests.kept, "weights_touched": mapped_bytes(task["folder"])[1]}
     _meet(task, "read")
     del results
     _trim()
@@ -174,7 +197,6 @@ def _meet(task: Task, name: str) -> None:
 def _trim() -> None:
     """Give what the C library holds free back to the system, where it is glibc: what a careful user does by hand."""
     import ctypes
-    from contextlib import suppress
 
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -216,26 +238,34 @@ def _session(task: Task) -> Any:
 
 
 class _Requests:
-    """The requests of a task, in turn and over again."""
+    """The requests of a task, in turn and over again.
+
+    All of them lie in one place, read from files: what is in memory of them is the largest one of each input (`kept`
+    bytes), and the C library has nothing of them to keep.
+    """
 
     def __init__(self, task: Task) -> None:
-        self._files: Sequence[dict[str, str]] = task["requests"]
-        self._kept: list[Request] = [self._read(0)]
-        size = sum(value.nbytes for value in self._kept[0].values())
-        while len(self._kept) < len(self._files) and size <= _KEPT_BYTES:
-            self._kept.append(self._read(len(self._kept)))
-            size += sum(value.nbytes for value in self._kept[-1].values())
-        self.kept = size
+        self._requests: Sequence[dict[str, tuple[str, str, list[int], int]]] = task["requests"]
+        self._current = -1
+        largest: dict[str, int] = {}
+        for name, (_, _, _, size) in (item for request in self._requests for item in request.items()):
+            largest[name] = max(size, largest.get(name, 0))
+        self._memory = {name: np.empty(size, np.uint8) for name, size in largest.items()}
+        self.kept = sum(largest.values())
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self._requests)
 
     def __getitem__(self, number: int) -> Request:
-        place = number % len(self._files)
-        return self._kept[place] if place < len(self._kept) else self._read(place)
-
-    def _read(self, place: int) -> Request:
-        return {name: np.load(file) for name, file in self._files[place].items()}
+        """The request of this number; the one before is overwritten."""
+        place = number % len(self._requests)
+        request = self._requests[place]
+        for name, (file, _, _, size) in request.items():
+            if place != self._current:
+                with open(file, "rb") as values:  # noqa: PTH123 - pathlib would count as the runtime's
+                    values.readinto(self._memory[name].data[:size])
+        self._current = place
+        return {name: np.ndarray(shape, dtype, self._memory[name]) for name, (_, dtype, shape, _) in request.items()}
 
 
 def _digest(session: Any, requests: _Requests) -> str:

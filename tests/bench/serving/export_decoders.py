@@ -1,6 +1,6 @@
 """Decoders with growing caches, exported by transformers with random weights.
 
-    python tests/bench/serving/export_decoders.py FOLDER [gpt2_tiny llama_tiny gpt2_124m llama_135m]
+    python tests/bench/serving/export_decoders.py FOLDER [gpt2_tiny llama_tiny gpt2_124m gpt2_250m llama_135m]
 
 Needs torch, transformers and onnx. Each file is decoder_NAME.onnx with the inputs `input_ids` [batch, sequence],
 `attention_mask` [batch, past + sequence] and `past_key_values.N.key|value` [batch, heads, past, head size], and the
@@ -28,6 +28,7 @@ CONFIGS = {
         max_position_embeddings=512,
     ),
     "gpt2_124m": GPT2Config(),
+    "gpt2_250m": GPT2Config(n_layer=16, n_head=16, n_embd=1024),  # more than 1 GB as float32
     # The sizes of SmolLM-135M.
     "llama_135m": LlamaConfig(
         num_hidden_layers=30,

@@ -2,11 +2,9 @@
 
 python tests/bench/serving/process_memory.py [--models FOLDER] [--threads 1 8] [--rounds 3] [--quick] [NAME ...]
 
-Every figure comes from a process of its own (process_memory_child.py) that imports numpy and onnxruntime, makes a
-session as the documentation does, and runs it. RSS is read after a garbage collection: before the session (and before
-`import edgemem`), and after 1, 3 and 20 runs. The ways take turns; figures are medians over the rounds, in MiB, as
-growth since before the session, and the total after the last run. `trimmed` is ONNX Runtime with a malloc_trim(0) after
-loading. `stored` finds its plan in the cache.
+The figures are those of `edgemem measure` after 20 runs, in MiB. Checked is that a session of edgemem peaks at load no
+higher than ONNX Runtime's, that one which records takes no more than ONNX Runtime as it is, and one that has its plan
+no more than ONNX Runtime tuned by hand.
 """
 
 from __future__ import annotations
@@ -14,61 +12,43 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING
 
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 
+from edgemem.commands.measure import measure
 from tests.bench.serving import subjects
 from tests.bench.serving.checks import Checks
-from tests.bench.serving.children import child_output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.commands.measure import MeasureRow
 
 NAMES = ("densenet121", "mobilevit_s", "convnext_tiny", "swin_t", "hrnet_w18", "gpt2-T128")
 BUILT = ("mobilenet_v2", "resnet50", "unet", "transformer")
-READ_AFTER = (1, 3, 20)
+TIMED = 17  # runs, after three others
 MOST_AT_LOAD = 1.03
-WAYS = ("plain", "trimmed", "tuned", "first", "stored")
+CONFIGURATIONS = ("default", "trimmed", "tuned", "recording", "edgemem")
 
 
-def measure(path: Path, threads: int, rounds: int, folder: Path) -> dict[str, dict[str, Any]]:
-    """Medians by way and figure."""
-    stored = folder / "stored"
-    runs: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
-    _child(path, threads, "first", stored)
-    for k in range(rounds):
-        for way in WAYS:
-            cache = stored if way == "stored" else folder / f"first{k}"
-            runs[way].append(_child(path, threads, way, cache))
-    return {
-        way: {key: median(r[key] for r in rows) if key != "mode" else rows[-1][key] for key in rows[0]}
-        for way, rows in runs.items()
-    }
-
-
-def _child(path: Path, threads: int, way: str, cache: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for line in child_output("process_memory_child.py", path, threads, way, cache).splitlines():
-        key, _, value = line.partition("=")
-        found[key] = value if key == "mode" else float(value)
-    return found
-
-
-def show(name: str, threads: int, rows: dict[str, dict[str, Any]], checks: Checks) -> None:
+def show(name: str, threads: int, rows: Sequence[MeasureRow], checks: Checks) -> None:
     """The table of one model, and its checks."""
     print(f"\n{name}, {threads} thread{'s' if threads > 1 else ''}: MiB")
-    titles = ("loaded", "1 run", "3 runs", "20 runs", "peak", "total", "load ms", "run 1 ms")
-    print(" " * 8 + "".join(f"{title:>9}" for title in titles))
-    for way, row in rows.items():
-        sizes = [row[key] / 2**20 for key in ("loaded", *map(str, READ_AFTER), "peak", "total")]
-        times = [row["load_s"] * 1e3, row["first_s"] * 1e3]
-        print(f"{way:8} " + " ".join(f"{v:8.1f}" for v in (*sizes, *times)) + f"  {row.get('mode', '')}")
-    for way in ("first", "stored"):
-        ratio = rows[way]["load_peak"] / rows["plain"]["load_peak"]
-        checks.at_most(f"{name}, {threads} threads, {way} / plain, the process's peak at load", ratio, MOST_AT_LOAD)
-    for mine, other in (("first", "plain"), ("stored", "tuned")):
-        worst = max(READ_AFTER, key=lambda k: rows[mine][str(k)] / rows[other][str(k)])
-        ratio = rows[mine][str(worst)] / rows[other][str(worst)]
-        checks.at_most(f"{name}, {threads} threads, {mine} / {other}, growth after {worst} runs", ratio, 1.0)
+    print(f"{'':10}" + "".join(f"{title:>11}" for title in ("at load", "resident", "anonymous", "peak")))
+    for row in rows:
+        sizes = (row.load_peak, row.resident, row.anonymous, row.peak)
+        print(f"{row.configuration:10}" + "".join(f"{(size or 0) / 2**20:11.1f}" for size in sizes))
+    of = {row.configuration: row for row in rows}
+    at = f"{name}, {threads} threads"
+    for mine, other in (("recording", "default"), ("edgemem", "tuned")):
+        load = _ratio(of[mine].load_peak, of["default"].load_peak)
+        checks.at_most(f"{at}, {mine} / default, peak at load", load, MOST_AT_LOAD)
+        checks.at_most(f"{at}, {mine} / {other}, resident", _ratio(of[mine].resident, of[other].resident), 1.0)
+
+
+def _ratio(size: int | None, other: int | None) -> float:
+    return size / other if size and other else float("nan")
 
 
 def main() -> None:
@@ -80,17 +60,16 @@ def main() -> None:
     args = parser.parse_args()
     checks = Checks()
     with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
-        work = Path(folder)
         if args.models is not None:
             files = subjects.exported(args.models, args.name or NAMES)
         else:
             names = args.name or (BUILT[:1] if args.quick else BUILT)
-            files = {name: subjects.built(name, work, small=args.quick) for name in names}
+            files = {name: subjects.built(name, Path(folder), small=args.quick) for name in names}
         for name, path in files.items():
             for threads in args.threads[: 1 if args.quick else None]:
-                part = work / f"{name}-{threads}"
-                part.mkdir()
-                show(name, threads, measure(path, threads, 1 if args.quick else args.rounds, part), checks)
+                rounds = 1 if args.quick else args.rounds
+                rows = measure(path, threads=threads, rounds=rounds, repeats=TIMED, configurations=CONFIGURATIONS)
+                show(name, threads, rows, checks)
     checks.end()
 
 

@@ -1,10 +1,9 @@
-"""The memory of four workers of a server after 2,000 requests of mixed batch sizes, as Markdown (docs/server.md).
+"""The memory of four workers of a server after many requests of mixed batch sizes, as Markdown (docs/server.md).
 
 python tests/bench/serving/workers.py [--models FOLDER] [--requests 2000] [--batch 1..4] [--quick] [NAME ...]
 
-Each worker is a process of `edgemem measure`; the four serve a quarter of the requests each and are read while all of
-them still run. The last row of a model is edgemem with `plan --weights mapped`. Exported models must leave the
-dimension `batch` open.
+Each worker is a process of `edgemem measure`, which serves so many requests and is read while all four are there. The
+last row of a model is edgemem with `plan --weights mapped`. Exported models must leave the dimension `batch` open.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
 from tests.bench.serving import subjects
 
 WORKERS = 4
+WARM = 3  # requests of `measure` before those that it is asked for
 CONFIGURATIONS = ("default", "tuned", "trimmed", "edgemem")
 
 
@@ -33,32 +33,32 @@ def mib(size: int | None) -> str:
 def main() -> None:
     """Print the table."""
     parser = subjects.arguments(__doc__)
-    parser.add_argument("name", nargs="*", default=["resnet18", "transformer"])
+    parser.add_argument("name", nargs="*", default=["transformer", "mobilenet_v2", "resnet18"])
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--batch", default="1..4")
     args = parser.parse_args()
     first, _, last = args.batch.partition("..")
-    repeats = 2 if args.quick else args.requests // WORKERS
-    print("| MiB | | resident | anonymous | proportional, of 4 | peak at load | peak |")
-    print("|---|---|---:|---:|---:|---:|---:|")
+    repeats = 2 if args.quick else args.requests - WARM
+    print("| MiB | | resident | anonymous | all four | peak at load |")
+    print("|---|---|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
         files = subjects.exported(args.models, args.name) or {
             name: subjects.built(name, Path(folder), batch="batch", small=args.quick) for name in args.name
         }
         for name, path in files.items():
             vary = {"batch": (int(first), int(last or first))}
-            measured = partial(measure, vary=vary, repeats=repeats, rounds=1, processes=WORKERS, timeout_s=3600)
-            for row in measured(path, configurations=CONFIGURATIONS):
-                show(name, row.configuration, row)
+            served = partial(measure, vary=vary, repeats=repeats, rounds=1, processes=WORKERS, timeout_s=3600)
+            for configuration in CONFIGURATIONS:
+                show(name, configuration, *served(path, configurations=(configuration,)))
             with tempfile.TemporaryDirectory(prefix="edgemem-") as other:
-                served = Path(shutil.copytree(path.parent, other, dirs_exist_ok=True)) / path.name
-                pack_beside(served)
-                show(name, "edgemem, weights mapped", *measured(served, configurations=("edgemem",)))
+                copy = Path(shutil.copytree(path.parent, other, dirs_exist_ok=True)) / path.name
+                pack_beside(copy)
+                show(name, "edgemem, weights mapped", *served(copy, configurations=("edgemem",)))
 
 
 def show(name: str, configuration: str, row: MeasureRow) -> None:
     """Print a row of the table."""
-    sizes = (row.resident, row.anonymous, row.proportional, row.load_peak, row.peak)
+    sizes = (row.resident, row.anonymous, row.proportional, row.load_peak)
     print(f"| {name} | {configuration} | {' | '.join(map(mib, sizes))} | {row.unavailable}", flush=True)
 
 
