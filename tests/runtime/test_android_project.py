@@ -31,6 +31,7 @@ from edgemem.errors import ApkError, ModelError, PlanFileError, StalePlanError, 
 from edgemem.formats import load_model
 from edgemem.planfile import encode_all
 from edgemem.planning.verification import right_plan
+from edgemem.system.distribution import VERSION
 from models.build import build
 from tests import kotlin
 from tests.android.parts import part
@@ -63,8 +64,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def texts(files: Mapping[str, bytes]) -> dict[str, str]:
-    """What a project has besides copies; a model's checksum is left out."""
-    return {n: SHA256.sub("SHA256", c.decode()) for n, c in files.items() if not COPIED.search(n)}
+    """What a project has besides copies; a model's checksum and edgemem's version are left out."""
+    kept = {n: SHA256.sub("SHA256", c.decode()) for n, c in files.items() if not COPIED.search(n)}
+    return {n: text.replace(VERSION, "VERSION") for n, text in kept.items()}
 
 
 @pytest.mark.parametrize(("name", "runtime"), [("net.tflite", "litert"), ("net.onnx", "onnxruntime")])
