@@ -14,7 +14,7 @@ __all__ = ["DISTRIBUTION", "PACKAGES", "VERSION", "requirement"]
 
 DISTRIBUTION: Final = "edgemem-planner"
 try:
-    from edgemem._version import VERSION as _BUILT  # written by the build, from git's tags
+    from edgemem.system._version import VERSION as _BUILT  # written by the build, from git's tags
 except ImportError:  # a checkout that is not installed
     _BUILT = "0+unknown"
 VERSION: Final = _BUILT
