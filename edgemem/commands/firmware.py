@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.errors import EdgememError, PlanFileError
+from edgemem.errors import EdgememError, NoPlanError
 from edgemem.model.resource_variables import all_operators, variables_of
 from edgemem.records.micro_arena import predicted_arena
 from edgemem.records.micro_builds import INSTALLED
@@ -41,7 +41,7 @@ def firmware_of(path: Path) -> Firmware:
     if plan.refusal is not None:
         raise plan.refusal.error("tflm", path)
     if plan.planset is None:
-        raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED.tflite")
+        raise NoPlanError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED.tflite")
     size, graph = size_of(model, kernels=None), model.graph()
     target = plan.planset.target
     predicted = predicted_arena(graph, model.offline(), INSTALLED, target.kernels if target else "none")
