@@ -257,9 +257,8 @@ def test_a_folder_with_something_in_it_stays_as_it_is(name: str, folder: Path, t
     assert result.output.startswith("edgemem: ")
     assert result.output.count("\n") == 1
     if name == "net.tflite":
-        assert (
-            result.output == f"edgemem: {tmp_path / 'demo'} is there already and is no empty folder; name another one\n"
-        )
+        place = tmp_path / "demo"
+        assert result.output == f"edgemem: {place} is there already and is no empty folder; name another one [E601]\n"
     assert [f.name for f in (tmp_path / "demo").iterdir()] == ["mine"]
     assert [f.name for f in tmp_path.iterdir()] == ["demo"]
 
