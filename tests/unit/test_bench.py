@@ -237,7 +237,7 @@ def test_a_peer_that_is_not_installed(peer: str, module: str, package: str) -> N
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert done.stderr.endswith(f"needs {package}: pip install {package}\n")
+    assert done.stderr.endswith(f"needs {package}: pip install {package} [E501]\n")
 
 
 @pytest.mark.full
