@@ -78,7 +78,9 @@ def check_policy(told: str, name: str) -> None:
 
 
 def check_content(wheel: Path) -> None:
-    """Raises SystemExit for a wheel that is too large, or that lacks a compiled file or has one more."""
+    """Raises SystemExit for a wheel that is too large, names no ABI, or lacks a compiled file or has one more."""
+    if "-none-" in wheel.name:
+        raise SystemExit(f"{wheel.name} names no ABI of Python, and has compiled modules")
     size = wheel.stat().st_size
     if size > MOST_BYTES:
         raise SystemExit(f"{wheel.name} has {size} bytes, more than {MOST_BYTES}")
@@ -133,7 +135,7 @@ def _build(source: Path, programs: Path, version: str, name: str, work: Path) ->
         "LDFLAGS": "-s",
         "PATH": f"{programs}{os.pathsep}{kept.get('PATH', os.defpath)}",
         "SETUPTOOLS_EXT_SUFFIX": extension_suffix(version, name),
-        "_PYTHON_HOST_PLATFORM": name,  # the wheel's tag
+        "_PYTHON_HOST_PLATFORM": f"linux-{_parts(name)[3]}",
     }
     options = [f"cmake.define.CMAKE_{p.upper()}={work}/zig/{p}" for p in ("ar", "ranlib")]
     options += [f"build-dir={work}/build", "install.strip=false"]  # `-s` strips: strip(1) knows this processor alone
@@ -141,7 +143,8 @@ def _build(source: Path, programs: Path, version: str, name: str, work: Path) ->
     pip = [programs / "python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
     _run(*pip, *settings, "-w", work / "raw", source, environment=environment)
     (wheel,) = (work / "raw").glob("*.whl")
-    return wheel
+    renamed = _run(sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", name, wheel).split()
+    return wheel.with_name(renamed[-1])
 
 
 def main() -> None:

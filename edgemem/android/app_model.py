@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from edgemem.errors import ApkError, ModelError, PlanFileError, StalePlanError, UnknownShapeError
+from edgemem.errors import ApkError, ModelError, NoPlanError, PlanFileError, StalePlanError, UnknownShapeError
 from edgemem.planfile import decode_all, encode_all
 from edgemem.planning.verification import plans_of, right_plan
 from edgemem.runtime.onnxruntime.baked_file import LEVELS
@@ -111,7 +111,7 @@ def read_model(path: Path) -> AppModel:
         except PlanFileError:
             if form == "onnx" and not plans_in(content):
                 remedy = f"edgemem plan {path.name} --record --android -o PLANNED"
-                raise PlanFileError(f"{path.name} carries no plan; make one with: {remedy}") from None
+                raise NoPlanError(f"{path.name} carries no plan; make one with: {remedy}") from None
             raise
         assert model is not None  # only stand-alone plans have none
         plansets = plans_of(model)

@@ -7,6 +7,7 @@ both + edgemem's library + ONNX Runtime + the model --zipalign, apksigner--> APK
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,7 @@ def _link_manifest(label: str, work: Path) -> dict[str, bytes]:
         application.set(f"{{{_SPACES['android']}}}extractNativeLibs", "false")
     manifest, linked = work / "AndroidManifest.xml", work / "linked.apk"
     manifest.write_bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
-    major, minor, patch = (int(part) for part in VERSION.split("."))
+    major, minor, patch = (int(part) for part in re.findall(r"\d+", f"{VERSION}.0.0")[:3])
     code = str(major * 10_000 + minor * 100 + patch)
     given = (*_SDKS, "--version-code", code, "--version-name", VERSION, "-I", find_platform())
     tool = find_tool("aapt2", "aapt")

@@ -227,7 +227,7 @@ def _tall(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary
 
     table = _table("instance", "", "of bound", *more)
     for row, results in zip(rows, cells, strict=True):
-        table.add_row(row.instance, f"{row.records:,} records, bound {row.bound:,}")
+        table.add_row(row.instance, f"{row.records:,} record{'s' * (row.records != 1)}, bound {row.bound:,}")
         for result, figures in zip(row.results, results, strict=True):
             table.add_row("", result.solver, *figures)
     table.add_row("geometric mean, sum")

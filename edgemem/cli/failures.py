@@ -20,7 +20,7 @@ __all__ = ["REPORTED", "failure_of"]
 
 # What a command reports without a traceback, besides what click reports by itself.
 REPORTED: Final = (EdgememError, OSError, ImportError, MemoryError)
-_CODES: Final[dict[type[EdgememError], int]] = {
+_STATUSES: Final[dict[type[EdgememError], int]] = {
     UnknownAbiError: EXIT_USAGE,
     UnknownStrategyError: EXIT_USAGE,
     BudgetExceededError: EXIT_BUDGET,
@@ -30,11 +30,12 @@ _CODES: Final[dict[type[EdgememError], int]] = {
 
 
 def failure_of(error: Exception) -> tuple[str, int]:
-    """The message and the exit code of an error that is one of REPORTED, or click's."""
+    """The message, with the code of an error of edgemem behind it, and the exit code of one of REPORTED, or click's."""
     if isinstance(error, click.ClickException):
         return error.format_message(), error.exit_code
     if isinstance(error, EdgememError):
-        return str(error), next((code for kind, code in _CODES.items() if isinstance(error, kind)), EXIT_FAILED)
+        status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), EXIT_FAILED)
+        return f"{error} [{error.code}]", status
     if isinstance(error, OSError):
         return (f"{error.filename}: {error.strerror}" if error.filename else str(error)), EXIT_FAILED
     if isinstance(error, ImportError):

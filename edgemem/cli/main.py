@@ -125,19 +125,26 @@ def main(context: click.Context, *, show_version: bool, verbose: bool) -> None:
 
 
 @main.command("help")
-@click.argument("command", required=False)
+@click.argument("topic", metavar="[COMMAND|CODE]", required=False)
 @click.pass_context
-def help_(context: click.Context, command: str | None) -> None:
-    """Show the help of edgemem, or of one COMMAND."""
+def help_(context: click.Context, topic: str | None) -> None:
+    """Show the help of edgemem, of one COMMAND, or what the CODE of an error means, such as E101."""
     parent = context.parent
     assert parent is not None
-    if command is None:
+    if topic is None:
         click.echo(parent.get_help())
         return
-    found = main.get_command(parent, command)
-    if found is None:
-        raise click.UsageError(f"no command {command!r}; there are {', '.join(main.list_commands(parent))}")
-    click.echo(found.get_help(click.Context(found, info_name=command, parent=parent)))
+    found = main.get_command(parent, topic)
+    if found is not None:
+        click.echo(found.get_help(click.Context(found, info_name=topic, parent=parent)))
+        return
+    from edgemem.cli.error_pages import error_text
+
+    text = error_text(topic.upper())
+    if not text:
+        known = ", ".join(main.list_commands(parent))
+        raise click.UsageError(f"no command {topic!r}; there are {known}, and codes of errors, such as E101")
+    click.echo(text)
 
 
 main.add_command(plan)

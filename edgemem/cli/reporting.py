@@ -29,6 +29,9 @@ _OPEN_WITH: Final = {
 @click.option("--against", type=FILE, help="An older model, plan or page: show what changed, and switch between both.")
 @click.option("--run", is_flag=True, help="Run an .onnx model in ONNX Runtime, and show how long each layer takes.")
 @click.option("--shrink", "with_shrink", is_flag=True, help="Look for ways to need less (seconds to minutes).")
+@click.option(
+    "--time-limit", type=click.FloatRange(min=0), metavar="SECONDS", help="With --shrink: look for SECONDS at most."
+)
 def report(
     *,
     source: Path,
@@ -40,6 +43,7 @@ def report(
     against: Path | None,
     run: bool,
     with_shrink: bool,
+    time_limit: float | None,
 ) -> None:
     """Show where the memory of a model or a plan goes: a page to look at, or a form of another tool.
 
@@ -58,11 +62,19 @@ def report(
         raise click.UsageError(f"{output.name}: a report ends in {', '.join(REPORT_SUFFIXES)}")
     if suffix != ".html" and (budget is not None or against is not None or run or with_shrink):
         raise click.UsageError("--budget, --against, --run and --shrink are shown on a page: give -o FILE.html")
+    if time_limit is not None and not with_shrink:
+        raise click.UsageError("--time-limit is for --shrink")
     with progress_line("reporting") as progress:
         found = None
         if with_shrink:
-            limits, sizes = CandidateLimits(budget), Bindings.of(dims, input_shapes)
-            found = Search(source, limits, bindings=sizes, target=target, progress=lambda p: progress(str(p))).found()
+            found = Search(
+                source,
+                CandidateLimits(budget),
+                bindings=Bindings.of(dims, input_shapes),
+                target=target,
+                time_limit=time_limit,
+                progress=lambda p: progress(str(p)),
+            ).found()
         save_report(
             source,
             output,

@@ -62,7 +62,8 @@ def ended_by_signals() -> Iterator[None]:
         yield
         return
     reading, writing = os.pipe()
-    os.set_blocking(writing, False)
+    if sys.platform != "win32":
+        os.set_blocking(writing, False)
     handlers = {n: signal.getsignal(n) for n in _SIGNALS}
     numbers = [n for n, handler in handlers.items() if handler is not signal.SIG_IGN]
     threading.Thread(target=_watch, args=(reading, frozenset(numbers)), name="signals", daemon=True).start()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["file_of"]
 
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"
+_LINKS: Final = {"symlink", "dangling", "loop", "notdir"}  # what git says of a link out of the commit's files
 _MOST_SAID: Final = 300  # characters of what git says
 
 
@@ -26,7 +27,8 @@ def file_of(name: str) -> Iterator[Path]:
     """The file that a name means: a path, or for `REV:PATH` a copy of what git has there, for as long as the block.
 
     A name that exists is a path, whatever is in it. PATH counts from the top of the repository that the current folder
-    is in, `./PATH` from the current folder. The weights that an ONNX model keeps in other files are copied with it.
+    is in, `./PATH` from the current folder. The weights that an ONNX model keeps in other files are copied with it,
+    and a symbolic link is the file that it leads to.
 
     Raises ModelError if there is no such file or revision, or no git, or if Git LFS has the content.
     """
@@ -59,19 +61,25 @@ def file_of(name: str) -> Iterator[Path]:
 
 
 def _write(commit: str, path: str, copy: Path, name: str) -> None:
+    found = f"{commit}:{path}"
+    told = _git(name, "cat-file", "--batch-check", "--follow-symlinks", given=f"{found}\n".encode()).decode().split()
+    if told[0] in _LINKS:
+        raise ModelError(f"{name} is a symbolic link that leads to no file in that commit; name the file")
+    if told[1:2] == ["blob"]:
+        found = told[0]
     with copy.open("wb") as file:
-        _git(name, "cat-file", "blob", f"{commit}:{path}", into=file.fileno())
+        _git(name, "cat-file", "blob", found, into=file.fileno())
     with copy.open("rb") as file:
         if file.read(len(_POINTER)) == _POINTER:
             raise ModelError(f"{name} is a pointer of Git LFS, not the file: check that commit out, and name the file")
 
 
-def _git(name: str, *arguments: str, into: int = subprocess.PIPE) -> bytes:
-    """What git prints. Raises ModelError with the name that was asked for if it fails."""
+def _git(name: str, *arguments: str, given: bytes = b"", into: int = subprocess.PIPE) -> bytes:
+    """What git prints, which reads what is given. Raises ModelError with the name that was asked for if it fails."""
     try:
         done = subprocess.run(  # noqa: S603 - no shell, and no argument from the user begins with a dash
             ["git", *arguments],  # noqa: S607 - the user's git
-            stdin=subprocess.DEVNULL,
+            input=given,
             stdout=into,
             stderr=subprocess.PIPE,
             env={**os.environ, "LC_ALL": "C"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgemem.errors import EdgememError, ModelError, PlanFileError
+from edgemem.errors import EdgememError, ModelError, NoPlanError
 from edgemem.model.resource_variables import all_operators, variables_of
 from edgemem.records.micro_arena import predicted_arena, shared_arena
 from edgemem.records.micro_builds import INSTALLED
@@ -66,7 +66,7 @@ def _firmware(path: Path) -> Firmware:
         path: a .tflite file planned for TensorFlow Lite Micro.
 
     Raises:
-        PlanFileError: the file has no plan. InvalidPlanError: the plan or its offsets are wrong.
+        NoPlanError: the file has no plan. InvalidPlanError: the plan or its offsets are wrong.
         RuntimeBindError: the plan is not one for TensorFlow Lite Micro.
     """
     model = open_model(path)
@@ -74,7 +74,7 @@ def _firmware(path: Path) -> Firmware:
     if plan.refusal is not None:
         raise plan.refusal.error("tflm", path)
     if plan.planset is None:
-        raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED.tflite")
+        raise NoPlanError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED.tflite")
     size, graph = size_of(model, kernels=None), model.graph()
     target = plan.planset.target
     predicted = predicted_arena(graph, model.offline(), INSTALLED, target.kernels if target else "none")

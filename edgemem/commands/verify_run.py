@@ -11,7 +11,7 @@ import numpy as np
 
 from edgemem.commands.executor_run import ExecutorRun, check_verified
 from edgemem.commands.verify_run_gpu import gpu_runs
-from edgemem.errors import ModelError, PlanFileError, RuntimeBindError
+from edgemem.errors import ModelError, NoPlanError, PlanFileError, RuntimeBindError
 from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.random import random_values_of
 from edgemem.model.ranges import Range, resolve
@@ -73,9 +73,7 @@ def verify_run(
         raise ModelError(f"cannot read {planned}: {e}") from None
     plansets = plans_in(data)
     if not plansets:
-        raise PlanFileError(
-            f"{planned.name} carries no plan; make one with: edgemem plan {planned.name} -o PLANNED.onnx"
-        )
+        raise NoPlanError(f"{planned.name} carries no plan; make one with: edgemem plan {planned.name} -o PLANNED.onnx")
     recordings = [p for p in plansets if p.recording is not None]
     remedy = f"add one with: edgemem plan {planned.name} --record -o PLANNED.onnx"
     others = _other_sizes(planned, data, plansets) if feeds is None and len(recordings) == 1 else []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.executor_run import ExecutorRun, check_verified
 from edgemem.commands.verify_run_gpu import gpu_runs
-from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
+from edgemem.errors import MissingDependencyError, ModelError, NoPlanError, RuntimeBindError
 from edgemem.planning.verification import plans_of
 from edgemem.proof import Cause, Violation
 from edgemem.records.micro_planner import predicted_head
@@ -65,7 +65,7 @@ def verify_run_tflite(
     """
     model = open_model(planned)
     if model.plan() is None and model.offline_metadata() is None:
-        raise PlanFileError(
+        raise NoPlanError(
             f"{planned.name} carries no plan; make one with: edgemem plan {planned.name} -o PLANNED.tflite"
         )
     runs = (

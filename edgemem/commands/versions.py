@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
+from edgemem.planfile.container import FORMAT
 from edgemem.system.distribution import DISTRIBUTION, PACKAGES, VERSION
 from edgemem.system.processor import processor_features
 
@@ -15,7 +16,7 @@ _ALWAYS = ("numpy", "onnx", "flatbuffers")
 
 def versions() -> dict[str, str]:
     """Name -> version, "" for a package that is not installed; and the system and the processor."""
-    found = {DISTRIBUTION: VERSION, "python": platform.python_version()}
+    found = {DISTRIBUTION: VERSION, "plan-file": FORMAT, "python": platform.python_version()}
     for package in (*_ALWAYS, *sorted(PACKAGES)):
         try:
             found[package] = version(package)

@@ -11,9 +11,10 @@ import zlib
 
 from edgemem.errors import PlanFileError
 
-__all__ = ["HEADER_SIZE", "VERSION", "check_header", "unwrap", "wrap"]
+__all__ = ["FORMAT", "HEADER_SIZE", "VERSION", "check_header", "unwrap", "wrap"]
 
-VERSION = 4  # the greatest; a file has the least that can say what is in it
+FORMAT = "1.0"  # what docs/plan-file.md promises for the versions below; an addition that readers may ignore makes 1.1
+VERSION = 4  # the greatest in a header; a file has the least that can say what is in it
 _MAGIC = b"EDGM"
 _HEADER = struct.Struct("<4sIII")
 HEADER_SIZE = _HEADER.size

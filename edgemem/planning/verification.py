@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem import formats, planfile
-from edgemem.errors import ModelError, PlanFileError
+from edgemem.errors import ModelError, NoPlanError, PlanFileError
 from edgemem.formats import Bindings, MicroPlanned, Model, load_model
 from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph
@@ -117,7 +117,7 @@ def _read(path: Path, kernels: str | None) -> tuple[tuple[PlanSet, ...], Model |
     if model.plan() is None:
         bare = _plan_of_bare_offsets(model, kernels or "none")
         if bare is None:
-            raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED")
+            raise NoPlanError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED")
         return (bare,), model
     plansets = plans_of(model)
     planset = _of_graph(plansets)

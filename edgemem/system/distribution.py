@@ -13,7 +13,11 @@ from typing import Final
 __all__ = ["DISTRIBUTION", "PACKAGES", "VERSION", "requirement"]
 
 DISTRIBUTION: Final = "edgemem-planner"
-VERSION: Final = "0.1.0"  # as in pyproject.toml; asking importlib.metadata takes a session 20 ms
+try:
+    from edgemem.system._version import VERSION as _BUILT  # written by the build, from git's tags
+except ImportError:  # a checkout that is not installed
+    _BUILT = "0+unknown"
+VERSION: Final = _BUILT
 # The packages that errors name, with the versions that the extras in pyproject.toml ask for.
 PACKAGES: Final = {
     "ai-edge-litert": ">=2.1",

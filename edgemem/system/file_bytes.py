@@ -38,14 +38,20 @@ class FileBytes:
             return self._near[begin - self._begin : end - self._begin]
         if end - begin >= _NEAR:
             return b"".join(self.blocks(begin, end))
-        self._begin, self._near = begin, os.pread(self._descriptor, min(_NEAR, self._size - begin), begin)
+        self._begin, self._near = begin, self._read(min(_NEAR, self._size - begin), begin)
         return self._near[: max(end - begin, 0)]
 
     def blocks(self, begin: int, end: int) -> Iterator[bytes]:
         """The bytes `begin` (inclusive) to `end` (exclusive), in blocks. Raises OSError as slices do."""
         while begin < end:
-            block = os.pread(self._descriptor, min(_BLOCK, end - begin), begin)
+            block = self._read(min(_BLOCK, end - begin), begin)
             if not block:
                 raise OSError(f"the file has become shorter than {end:,} bytes")
             yield block
             begin += len(block)
+
+    def _read(self, size: int, begin: int) -> bytes:
+        if hasattr(os, "pread"):  # Windows has none
+            return os.pread(self._descriptor, size, begin)
+        os.lseek(self._descriptor, begin, os.SEEK_SET)
+        return os.read(self._descriptor, size)

@@ -29,6 +29,7 @@ from edgemem.android.sdk import run_tool
 from edgemem.cli.main import main
 from edgemem.formats import load_model
 from edgemem.planfile import decode_all
+from edgemem.system.distribution import VERSION
 from models.build import build
 from tests.android.parts import part
 from tests.android.sdk import make_sdk
@@ -123,7 +124,7 @@ def test_a_package_is_right_and_the_same_again(kit: Kit, apk: Path) -> None:
     assert found["abis"] == ["x86_64"]
     says = {c["check"]: c["message"] for c in found["checks"]}
     assert says["signature"].startswith("CN=Android Debug")
-    assert says["manifest"] == "ai.edgemem.demo 0.1.0, from API level 24"
+    assert says["manifest"] == f"ai.edgemem.demo {VERSION}, from API level 24"
     assert says["alignment"].startswith("3 libraries at 16 KiB")
     with zipfile.ZipFile(apk) as archive:
         assert archive.read("assets/model.onnx") == model.read_bytes()

@@ -49,7 +49,7 @@ def tflite(tmp_path: Path) -> Path:
 def test_a_missing_file_is_told_in_the_same_words(command: str, suffix: str, tmp_path: Path) -> None:
     missing = tmp_path / f"missing{suffix}"
     result = edgemem(*command.split(), missing)
-    assert (result.exit_code, result.output) == (1, f"edgemem: no file {missing}\n")
+    assert (result.exit_code, result.output) == (1, f"edgemem: no file {missing} [E101]\n")
 
 
 @pytest.mark.parametrize(

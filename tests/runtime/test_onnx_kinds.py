@@ -133,6 +133,6 @@ def test_open_inputs_are_bound_by_their_own_flags_alone(
 ) -> None:
     path = written(make("batch", "length"))
     path = saved(path, level) if level else path
-    with pytest.raises(UnknownShapeError, match=r": --dim batch=VALUE --dim length=VALUE$"):
+    with pytest.raises(UnknownShapeError, match=r"(?m): --dim batch=VALUE --dim length=VALUE$"):
         edgemem.plan(path)
     check(path, {"batch": 2, "length": 70})

@@ -260,7 +260,7 @@ def test_the_plan_of_another_storage_is_refused_with_the_target_to_plan_for() ->
         ("texture2d", "fp16", "gpu-texture-fp16"),
     ):
         with pytest.raises(
-            UnsupportedError, match=f"needs '{target}'; plan with: edgemem plan net --target {target} -o PLANNED$"
+            UnsupportedError, match=f"(?m)needs '{target}'; plan with: edgemem plan net --target {target} -o PLANNED$"
         ):
             edgemem.GpuExecutor(ready, planset, storage=storage, precision=precision)
     with pytest.raises(UnsupportedError, match="is for 'generic', and this run needs 'gpu-buffer'"):

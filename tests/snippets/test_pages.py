@@ -30,6 +30,7 @@ NEEDS = {
     "mobile.md": ("ai_edge_litert", "onnxruntime"),
     "microcontroller.md": ("tflite_micro", "ai_edge_litert"),
     "below-the-bound.md": ("ai_edge_litert", "tflite_micro"),
+    "errors.md": ("onnxruntime", "wgpu"),
     "first-steps.md": ("onnxruntime", "ai_edge_litert"),
     "gpu.md": ("onnxruntime", "wgpu"),
     "onnxruntime.md": ("onnxruntime",),

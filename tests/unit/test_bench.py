@@ -163,6 +163,12 @@ def test_a_narrow_terminal_gets_all_digits() -> None:
         assert name in result.output
 
 
+def test_one_record_is_one_record() -> None:
+    strategies = [x for name in ("search", "naive", "greedy_by_size", "strip_packing") for x in ("-s", name)]
+    table = edgemem("dense:1", *strategies, FORCE_COLOR="1", COLUMNS="72").output
+    assert "1 record, bound" in table
+
+
 @pytest.mark.full
 def test_json_holds_what_can_be_tracked(tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
@@ -231,7 +237,7 @@ def test_a_peer_that_is_not_installed(peer: str, module: str, package: str) -> N
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert done.stderr.endswith(f"needs {package}: pip install {package}\n")
+    assert done.stderr.endswith(f"needs {package}: pip install {package} [E501]\n")
 
 
 @pytest.mark.full

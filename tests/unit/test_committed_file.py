@@ -138,6 +138,19 @@ def _with_location(path: Path, location: str) -> bytes:
     return bytes(model.SerializeToString())
 
 
+def test_a_symbolic_link_is_the_file_that_it_leads_to(repository: Path) -> None:
+    for name, target in (("link.onnx", "sub/m.onnx"), ("gone.onnx", "nosuch.onnx"), ("out.onnx", "/etc/hostname")):
+        (repository / name).symlink_to(target)
+    commit()
+    after, before = arenas("HEAD:link.onnx", "HEAD~1:sub/m.onnx")
+    assert [after, before] == arenas("sub/m.onnx", "HEAD~1:sub/m.onnx")
+    assert after > before
+    for name in ("gone.onnx", "out.onnx"):
+        refused = diff(f"HEAD:{name}", "sub/m.onnx")
+        assert refused.exit_code == 1
+        assert f"HEAD:{name} is a symbolic link that leads to no file in that commit" in refused.output
+
+
 def test_a_pointer_of_git_lfs_is_refused_by_name(repository: Path) -> None:
     (repository / "sub" / "m.onnx").write_bytes(POINTER)
     commit()
@@ -173,7 +186,7 @@ def test_without_a_repository_or_git_the_error_says_so(repository: Path, monkeyp
     refused = diff("HEAD:m.onnx", "m.onnx")
     assert refused.exit_code == 1
     assert refused.output == (
-        "edgemem: no file HEAD:m.onnx; where it is a revision and a path, git has to be installed\n"
+        "edgemem: no file HEAD:m.onnx; where it is a revision and a path, git has to be installed [E101]\n"
     )
 
 
@@ -190,4 +203,4 @@ def test_an_error_names_which_of_the_two_files_it_is_about(file: str, repository
 
 def test_a_file_that_is_not_there_is_refused_as_before(repository: Path) -> None:
     refused = diff("nosuch.onnx", repository / "sub" / "m.onnx")
-    assert (refused.exit_code, refused.output) == (1, "edgemem: no file nosuch.onnx\n")
+    assert (refused.exit_code, refused.output) == (1, "edgemem: no file nosuch.onnx [E101]\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,6 +32,15 @@ def test_parts_of_files_and_of_memory_count_alike(tmp_path: Path) -> None:
     assert len(blocks) > 1
     known = hashlib.sha256(data[5:700_000] + b"end").hexdigest()
     assert sha256([*blocks, b"", b"end"]) == sha256((memoryview(data)[5:700_000], b"end")) == known
+
+
+def test_a_file_is_read_where_there_is_no_pread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytes(range(256)) * 300
+    (tmp_path / "bytes").write_bytes(data)
+    monkeypatch.delattr(os, "pread")
+    with (tmp_path / "bytes").open("rb") as file:
+        read = FileBytes(file.fileno(), len(data))
+        assert [read[40:50], read[44:48], read[9:70_000]] == [data[40:50], data[44:48], data[9:70_000]]
 
 
 def test_a_known_digest() -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 def test_name_and_version_are_those_of_the_project() -> None:
     assert PROJECT["name"] == DISTRIBUTION
-    assert PROJECT["version"] == VERSION
+    assert version(DISTRIBUTION) == VERSION
 
 
 def test_every_extra_that_an_error_names_exists() -> None:

@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "system targets trace",
     "shrinking": "api errors formats model notebook passes planfile planning plans records report runtime schedule "
     "system targets",
-    "commands": "difference errors formats model passes planning plans proof records report runtime shrinking "
+    "commands": "difference errors formats model passes planfile planning plans proof records report runtime shrinking "
     "system targets trace",
     "model_explorer": "commands errors report",
     "guard": "commands errors formats report system targets",

@@ -202,7 +202,7 @@ def test_usage_records_become_plans_alone(folder: Path) -> None:
 @pytest.mark.usefixtures("folder")
 def test_a_model_option_belongs_to_one_plan() -> None:
     assert run("verify", "models", "--model", "models/a.onnx").exit_code == 2
-    assert run("plan", "nosuch.onnx").output == "edgemem: no file nosuch.onnx\n"
+    assert run("plan", "nosuch.onnx").output == "edgemem: no file nosuch.onnx [E101]\n"
 
 
 def test_what_a_folder_and_a_glob_name(folder: Path) -> None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from edgemem.planfile import decode_all, encode_all
+from edgemem.errors import PlanFileError
+from edgemem.planfile import VERSION, decode_all, encode_all, encoding
+from edgemem.planfile.schema import slots
+from edgemem.plans import Settings
+from tests.plansets import cycle_columns, plain
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
+    from edgemem.trace.recording import Recording
 
 FOLDER = Path(__file__).parents[1] / "data_planfiles"
-GRAPHS = {"graph": 1, "graph-tflm": 1, "time-limit": 2, "pinned": 3, "textures": 1}  # and their versions
+_NAMES = {1: "graph graph-tflm textures", 2: "time-limit", 3: "pinned", 4: "recording relations regions range cycle"}
+VERSIONS = {name: version for version, names in _NAMES.items() for name in names.split()}
 
 
 def written(name: str) -> tuple[bytes, list[dict[str, Any]]]:
@@ -50,19 +57,69 @@ def facts(p: PlanSet) -> dict[str, Any]:
         "dims": p.dims,
         "input_shapes": p.input_shapes,
         "versions": p.versions,
+        # What version 4 added.
+        "relations": [None if rows is None else rows.tolist() for rows in (q.overlap, q.within)],
+        "may_lie": [(r.regions, r.spill_cost) for r in q.records],
+        "lies": [(None if x.regions is None else x.regions.tolist(), x.region_sizes) for x in p.offsets],
+        "memory": p.target
+        and [[(r.name, r.capacity) for r in p.target.regions], dict(p.target.pins), dict(p.target.states)],
+        "settings": {name: getattr(p.settings, name) for name in Settings.__slots__},
+        "ranges": {name: str(made) for name, made in p.ranges.items()},
+        "recording": p.recording and _recording(p.recording),
+        "cycle": p.cycle and {**cycle_columns(p.cycle), "sections": [astuple(s) for s in p.cycle.sections]},
     }
     result: dict[str, Any] = json.loads(json.dumps(described))
     return result
 
 
-def test_every_file_is_tested() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} == set(GRAPHS)
+def _recording(recording: Recording) -> list[Any]:
+    made = recording.fingerprint
+    called = made.signature
+    signature = [called.call, called.inputs, called.outputs, called.bound, called.shared]
+    return [recording.trace.events.tolist(), made.runtime, made.version, made.model, dict(made.options), signature]
 
 
-@pytest.mark.parametrize("name", GRAPHS)
-def test_a_plan_of_a_graph(name: str) -> None:
+def test_every_file_is_tested_and_there_is_one_of_each_version() -> None:
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(VERSIONS)
+    assert set(VERSIONS.values()) == set(range(1, VERSION + 1))
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_an_old_file_is_read_as_it_was_written(name: str) -> None:
     data, told = written(name)
-    assert data[4] == GRAPHS[name]
+    assert data[4] == VERSIONS[name]
     plansets = decode_all(data)
-    assert [facts(p) for p in plansets] == told
+    for planset, facts_then in zip(plansets, told, strict=True):
+        facts_now = facts(planset)
+        assert {key: facts_now[key] for key in facts_then} == facts_then
     assert encode_all(plansets) == data
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_a_file_of_a_later_minor_version_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later writer has two more fields in every table, and nothing else is different."""
+    plansets = decode_all(written(name)[0])
+    write_table = encoding._Writer._table
+
+    def later_slots(table: str) -> dict[str, int]:
+        count = len(slots(table))
+        return {**slots(table), "later": count, "list": count + 1}
+
+    def later_table(self: Any, table: str, **fields: Any) -> int:
+        return write_table(self, table, **fields, later=self._string("later"), list=self._int64s([1, 2]))
+
+    with monkeypatch.context() as later:
+        later.setattr(encoding, "slots", later_slots)
+        later.setattr(encoding._Writer, "_table", later_table)
+        data = encode_all(plansets)
+    assert b"later" in data
+    assert list(map(plain, decode_all(data))) == list(map(plain, plansets))
+
+
+def test_a_file_of_a_later_major_version_is_refused() -> None:
+    data, _ = written("recording")
+    later = data[:4] + (VERSION + 1).to_bytes(4, "little") + data[8:]
+    with pytest.raises(
+        PlanFileError, match="format version 5, this edgemem reads versions 1 to 4; update edgemem-planner"
+    ):
+        decode_all(later)

@@ -165,6 +165,17 @@ def big_plan() -> tuple[edgemem.PlanSet, Graph]:
     return edgemem.plan(graph, strategy=("offsets/greedy_by_size", "shared_objects/greedy_by_size")), graph
 
 
+def test_a_search_for_less_memory_ends_at_its_time_limit(tmp_path: Path) -> None:
+    model, page = Layers().save(tmp_path / "m.onnx"), tmp_path / "m.html"
+    command = ["report", str(model), "-o", str(page), "--time-limit", "0"]
+    refused = CliRunner().invoke(main, command)
+    assert refused.exit_code == 2
+    assert "--time-limit is for --shrink" in refused.output
+    done = CliRunner().invoke(main, [*command, "--shrink"])
+    assert done.exit_code == 0, done.output
+    assert "time limit" in page.read_text()
+
+
 def test_pages_are_compared_and_read_by_diff(tmp_path: Path) -> None:
     old, new = Layers().save(tmp_path / "old.onnx"), Layers(size=32).save(tmp_path / "new.onnx")
     done = CliRunner().invoke(main, ["report", str(new), "--against", str(old), "-o", str(tmp_path / "new.html")])

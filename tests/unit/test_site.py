@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from tests.scripts import loaded_script
+from tests.snippets.blocks import blocks
+from tests.snippets.test_examples import NEEDS as EXAMPLES
+from tests.snippets.test_pages import PAGES
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "site" / "build.py"
 
@@ -33,6 +36,18 @@ def test_links_lead_to_where_pages_lie_in_the_site(site: Any, tmp_path: Path) ->
     )
     text = site.page(Path("index.md"), tmp_path / "README.md", places)
     assert text == "[a](a.md#b) [all](guide.md) [out](https://example.org/x)\n```sh\n"
+
+
+def test_every_block_of_a_tutorial_is_run() -> None:
+    nav = (SCRIPT.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.search(r"^  - Tutorials:.*\n((?: {6}.*\n)+)", nav, re.MULTILINE)
+    assert listed is not None
+    tutorials = [SCRIPT.parents[1] / name for name in re.findall(r"- (\S+)", listed[1])]
+    assert len(tutorials) > 6
+    for page in tutorials:
+        assert page in PAGES or page.parent.name in EXAMPLES
+        left_out = {b.reason for b in blocks(page.read_text(encoding="utf-8")) if b.reason and b.language != "text"}
+        assert left_out <= {"needs Gradle and the Android SDK"}, page
 
 
 @pytest.mark.full

@@ -119,7 +119,7 @@ def test_two_packages_with_one_name(offer: Offer) -> None:
 
 def test_an_unknown_name_lists_those_of_packages(offer: Offer) -> None:
     offer("stacked", "raise RuntimeError")
-    with pytest.raises(UnknownStrategyError, match=r"there are auto, naive, .*, stacked$"):
+    with pytest.raises(UnknownStrategyError, match=r"(?m)there are auto, naive, .*, stacked$"):
         edgemem.plan(RECORDS, strategy="stackd")
     assert "foreign_module" not in sys.modules
 

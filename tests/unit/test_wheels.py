@@ -79,6 +79,8 @@ def test_a_wheel_that_needs_a_newer_or_another_system_is_refused(wheels: Any, ta
 @pytest.mark.parametrize("extra", ["edgemem_planner.libs/libstdc++.so.6", "edgemem/android.so"])
 def test_a_wheel_has_our_two_compiled_files_alone(wheels: Any, extra: str, tmp_path: Path) -> None:
     wheel = tmp_path / "edgemem.whl"
+    with pytest.raises(SystemExit, match="names no ABI"):
+        wheels.check_content(Path(__file__).with_name("edgemem-1-cp311-none-linux_x86_64.whl"))
     for names, right in ((GOOD, True), (GOOD[:2], False), ((*GOOD, extra), False)):
         with zipfile.ZipFile(wheel, "w") as archive:
             for name in names:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem import planfile
-from edgemem.errors import PlanFileError, RuntimeBindError
+from edgemem.errors import NoPlanError, RuntimeBindError
 from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.dtypes import byte_size
 from edgemem.model.graph import digest
@@ -178,7 +178,7 @@ def _graph_plan(model: Model, path: Path) -> PlanSet:
     planset = next((p for p in found if p.recording is None), None)
     if planset is None:
         has = "only plans of recordings, which run as they were recorded (--executor replay)" if found else "no plan"
-        raise PlanFileError(f"{path.name} carries {has}; {_remedy(path, make='make one with')}")
+        raise NoPlanError(f"{path.name} carries {has}; {_remedy(path, make='make one with')}")
     return planset
 
 

@@ -12,7 +12,7 @@ android {
         minSdk = 24
         targetSdk = 35
         versionCode = 1
-        versionName = "0.1.0"
+        versionName = "VERSION"
         ndk {
             abiFilters += listOf("arm64-v8a", "x86_64")
         }

@@ -1,0 +1,2 @@
+# Written by the build; pyproject.toml has the template.
+VERSION: str
