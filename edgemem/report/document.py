@@ -71,7 +71,7 @@ def document(planset: PlanSet, graph: Graph | None = None) -> dict[str, Any]:
                     "tensors": list(r.tensors),
                     "offset": r.offset,
                     **({"regions": list(r.regions)} if planset.problem.regions is not None else {}),
-                    **({"spill_cost": r.spill_cost} if planset.problem.spill_cost is not None else {}),
+                    **({"traffic": r.traffic} if planset.problem.traffic is not None else {}),
                 }
                 for r in planset.problem.records
             ],
