@@ -1,0 +1,214 @@
+"""Chooses regions for items: rules, exchanges, then a tree search that proves what nothing undercuts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from edgemem.planning.regions.filling import Filling
+from edgemem.planning.regions.prices import Bound, bound_by_prices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from edgemem.planning.regions.items import Items
+
+__all__ = ["Choice", "choose_regions", "quick_choice"]
+
+_NODES: Final = 40_000
+_FEW_NODES: Final = 500  # of a tree for the items of one window
+_WINDOWS: Final = 200
+_FREE: Final = 12  # items of a window
+_TRIALS: Final = 4_000  # moves of the exchanges
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """A region for each item.
+
+    Attributes:
+        where: int64 [items]; None if none was found.
+        cost: of it; meaningless without one.
+        bound: no choice costs less.
+        is_proved: whether it is proved that nothing is cheaper, or that there is no choice at all.
+        stuck: an item for which there was no room, and the bytes free in each region then, if none was found.
+    """
+
+    where: NDArray[np.int64] | None
+    cost: int
+    bound: int
+    is_proved: bool
+    stuck: tuple[int, tuple[int, ...]] | None = None
+
+
+def quick_choice(items: Items, room: NDArray[np.int64]) -> Choice:
+    """A choice by rules and exchanges, at another room than that of the items; nothing is proved."""
+    best, stuck = _by_rules(items, items.cost.astype(np.float64), room, None)
+    if best is None:
+        return Choice(None, 0, 0, is_proved=False, stuck=stuck)
+    return Choice(best.where, best.cost, 0, is_proved=False)
+
+
+def choose_regions(
+    items: Items, accept: Callable[[NDArray[np.int64]], bool] = lambda _: True, start: Choice | None = None
+) -> Choice:
+    """The cheapest choice that is found and that `accept` takes, with a lower bound of all choices.
+
+    Args:
+        items: what there is to place, with the room that there is.
+        accept: whether the items of each region have places there. It is asked for choices cheaper than all before.
+        start: the cheapest choice, if there were no `accept`, which is not asked for again.
+    """
+    best: Filling | None = None
+    stuck: tuple[int, tuple[int, ...]] | None = None
+    if start is None:
+        best, stuck = _by_rules(items, items.cost.astype(np.float64), items.room, None)
+    bound = bound_by_prices(items, best.cost if best else start.cost if start else None)
+    if start is None and (best is None or best.cost > bound.value):
+        best = _by_rules(items, bound.above, items.room, best)[0]
+    where = _windows(items, bound, best.where) if best is not None else None
+    cost = _cost(items, where) if where is not None else None
+    is_whole = cost is not None and cost <= bound.value
+    if not is_whole:
+        found, is_whole = _tree(Filling(items, items.room), _order(items, bound), bound, cost, accept, _NODES)
+        where = found if found is not None else where
+    if where is None:
+        return Choice(None, 0, bound.value, is_proved=is_whole, stuck=stuck)
+    cost = _cost(items, where)
+    return Choice(where, cost, cost if is_whole else bound.value, is_proved=is_whole)
+
+
+def _cost(items: Items, where: NDArray[np.int64]) -> int:
+    return int(items.cost[np.arange(len(items)), where].sum())
+
+
+def _by_rules(
+    items: Items, rank: NDArray[np.float64], room: NDArray[np.int64], best: Filling | None
+) -> tuple[Filling | None, tuple[int, tuple[int, ...]] | None]:
+    """The cheapest placement of several orders, after exchanges; and where the last one without any was stuck."""
+    ranked = np.where(items.allowed, rank, np.inf)
+    ordered = np.sort(ranked, axis=1)
+    second = ordered[:, 1] if ordered.shape[1] > 1 else np.full(len(items), np.inf)
+    with np.errstate(invalid="ignore"):
+        regret = np.where(np.isfinite(second), second - ordered[:, 0], np.inf)
+    weight = np.array([int(profile.max()) for profile in items.profiles], np.float64)
+    area = weight * (items.end - items.begin)
+    stuck = None
+    for key in (regret, regret / area, regret / weight, weight, area):
+        filling = Filling(items, room)
+        failed = filling.place(np.argsort(-key, kind="stable").tolist(), ranked)
+        if failed is not None:
+            stuck = (failed, tuple(filling.free(failed, r) for r in range(len(room))))
+            continue
+        filling.improve(_TRIALS)
+        if best is None or filling.cost < best.cost:
+            best = filling
+    return best, stuck
+
+
+def _filled(items: Items, where: NDArray[np.int64]) -> Filling:
+    """The regions with each item where it is said to be, -1 for none."""
+    filling = Filling(items, items.room)
+    for i in np.flatnonzero(where >= 0).tolist():
+        filling.put(i, int(where[i]))
+    return filling
+
+
+def _windows(items: Items, bound: Bound, where: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A cheaper choice: again and again all items but a few keep their regions, and a tree finds the best for these.
+
+    The few are alive at about one time, and one of them costs more than it would elsewhere.
+    """
+    random, indices = Random(len(items)), np.arange(len(items))  # noqa: S311 - no secrets
+    least = np.where(items.allowed, items.cost, items.cost.max(initial=0)).min(axis=1)
+    for _ in range(_WINDOWS):
+        cost = _cost(items, where)
+        losing = np.flatnonzero(items.cost[indices, where] > least).tolist()
+        if not losing or cost <= bound.value:
+            break
+        at = random.choice(losing)
+        near = np.flatnonzero((items.begin < items.end[at]) & (items.end > items.begin[at])).tolist()
+        chosen = sorted({at, *random.sample(near, min(len(near), _FREE - 1))})
+        filling = _filled(items, np.where(np.isin(indices, chosen), -1, where))
+        local = _beside(filling, chosen, bound.unit)
+        found, _ = _tree(filling, _order(items, local, chosen), local, cost, lambda _: True, _FEW_NODES)
+        if found is not None:
+            where = found
+    return where
+
+
+def _beside(filling: Filling, free: Sequence[int], unit: int) -> Bound:
+    """The bound of choices for a few items beside those that are placed: each costs least where it fits alone."""
+    items = filling.items
+    above, base = np.zeros(items.cost.shape), float(filling.cost)
+    for i in free:
+        fitting = [items.allowed[i, r] and filling.fits(i, r) for r in range(len(items.room))]
+        costs = np.where(fitting, items.cost[i], np.inf)
+        base += float(costs.min())
+        above[i] = costs - costs.min()
+    return Bound(0, base, above, unit)
+
+
+def _order(items: Items, bound: Bound, chosen: Sequence[int] | None = None) -> list[int]:
+    """All items, or those chosen: first those whose best region is clearest by the bound."""
+    listed = np.arange(len(items)) if chosen is None else np.array(chosen)
+    ordered = np.sort(bound.above[listed], axis=1)
+    regret = ordered[:, 1] if ordered.shape[1] > 1 else np.full(len(listed), np.inf)
+    first: list[int] = listed[np.lexsort((listed, -items.cost[listed].max(axis=1, initial=0), -regret))].tolist()
+    return first
+
+
+def _tree(
+    filling: Filling,
+    order: Sequence[int],
+    bound: Bound,
+    upper: int | None,
+    accept: Callable[[NDArray[np.int64]], bool],
+    most: int,
+) -> tuple[NDArray[np.int64] | None, bool]:
+    """The cheapest choice below `upper` that is accepted, and whether the whole tree was searched.
+
+    Depth first: the items that are not placed are placed in this order, each in its best region first. At most so many
+    nodes.
+    """
+    above, base = bound.above, bound.exact
+    placed = np.flatnonzero(filling.where >= 0)
+    base += float(above[placed, filling.where[placed]].sum())
+    found: NDArray[np.int64] | None = None
+    options = [
+        [(float(above[i, r]), r) for r in np.argsort(above[i], kind="stable").tolist() if np.isfinite(above[i, r])]
+        for i in order
+    ]
+    nodes, depth = 0, 0
+    tried, sums = [0] * (len(order) + 1), [base] * (len(order) + 1)
+    while depth >= 0:
+        if nodes > most:
+            return found, False
+        went = False
+        if depth == len(order):
+            nodes += 1
+            if (upper is None or filling.cost < upper) and accept(filling.where):
+                found, upper = filling.where.copy(), filling.cost
+        else:
+            while tried[depth] < len(options[depth]):
+                more, r = options[depth][tried[depth]]
+                tried[depth] += 1
+                if upper is not None and bound.rounded(sums[depth] + more) >= upper:
+                    break  # what follows costs more
+                nodes += 1
+                if filling.fits(order[depth], r):
+                    filling.put(order[depth], r)
+                    sums[depth + 1], went = sums[depth] + more, True
+                    tried[depth + 1] = 0
+                    depth += 1
+                    break
+        if not went:
+            depth -= 1
+            if depth >= 0:
+                filling.take(order[depth])
+    return found, True
