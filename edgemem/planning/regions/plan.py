@@ -12,7 +12,7 @@ from edgemem.errors import PlanError
 from edgemem.planning.regions.items import items_of
 from edgemem.planning.regions.packing import Packing
 from edgemem.planning.regions.refusal import no_choice_error, refuse_misfits
-from edgemem.planning.regions.search import Choice, choose_regions, quick_choice
+from edgemem.planning.regions.search import Choice, choose_accepted, choose_regions, quick_choice
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.system.distribution import VERSION
@@ -96,7 +96,7 @@ def _choice(items: Items, packing: Packing) -> Choice:
     relaxed = choose_regions(items)
     if relaxed.where is None or packing.accepts(relaxed.where):
         return relaxed
-    exact = choose_regions(items, packing.accepts, relaxed)
+    exact = choose_accepted(items, packing.accepts, relaxed)
     if exact.is_proved and packing.is_sure:
         return exact
     best = _cheaper(exact, _tighter(items, packing, relaxed))

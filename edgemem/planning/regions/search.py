@@ -1,4 +1,4 @@
-"""Chooses regions for items: rules, exchanges, then a tree search that proves what nothing undercuts."""
+"""Chooses regions for items: rules, exchanges, windows; then a sweep or a tree, which prove what nothing undercuts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from edgemem.planning.regions.filling import Filling
 from edgemem.planning.regions.prices import Bound, bound_by_prices
+from edgemem.planning.regions.sweep import sweep_sections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
     from edgemem.planning.regions.items import Items
 
-__all__ = ["Choice", "choose_regions", "quick_choice"]
+__all__ = ["Choice", "choose_accepted", "choose_regions", "quick_choice"]
 
 _NODES: Final = 40_000
-_FEW_NODES: Final = 500  # of a tree for the items of one window
+_FEW_NODES: Final = 2_000  # of a tree for the items of one window
 _WINDOWS: Final = 200
-_FREE: Final = 12  # items of a window
+_FREE: Final = 14  # items of a window
 _TRIALS: Final = 4_000  # moves of the exchanges
 
 
@@ -54,33 +55,46 @@ def quick_choice(items: Items, room: NDArray[np.int64]) -> Choice:
     return Choice(best.where, best.cost, 0, is_proved=False)
 
 
-def choose_regions(
-    items: Items, accept: Callable[[NDArray[np.int64]], bool] = lambda _: True, start: Choice | None = None
-) -> Choice:
-    """The cheapest choice that is found and that `accept` takes, with a lower bound of all choices.
+def choose_regions(items: Items) -> Choice:
+    """The cheapest choice that is found by the room at each section, with a lower bound of all choices."""
+    best, stuck = _by_rules(items, items.cost.astype(np.float64), items.room, None)
+    bound = bound_by_prices(items, best.cost if best else None)
+    if best is None or best.cost > bound.value:
+        best = _by_rules(items, bound.above, items.room, best)[0]
+    where = _windows(items, bound, best.where) if best is not None else None
+    cost = _cost(items, where) if where is not None else None
+    is_proved = cost is not None and cost <= bound.value
+    if not is_proved:
+        found, is_proved = sweep_sections(items, bound, cost)
+        where = found if found is not None else where
+    return _settled(items, where, bound, is_proved=is_proved, stuck=stuck)
+
+
+def choose_accepted(items: Items, accept: Callable[[NDArray[np.int64]], bool], start: Choice) -> Choice:
+    """The cheapest choice that is found and that `accept` takes.
 
     Args:
         items: what there is to place, with the room that there is.
         accept: whether the items of each region have places there. It is asked for choices cheaper than all before.
-        start: the cheapest choice, if there were no `accept`, which is not asked for again.
+        start: a choice that is not accepted, for which the bound is sought.
     """
-    best: Filling | None = None
-    stuck: tuple[int, tuple[int, ...]] | None = None
-    if start is None:
-        best, stuck = _by_rules(items, items.cost.astype(np.float64), items.room, None)
-    bound = bound_by_prices(items, best.cost if best else start.cost if start else None)
-    if start is None and (best is None or best.cost > bound.value):
-        best = _by_rules(items, bound.above, items.room, best)[0]
-    where = _windows(items, bound, best.where) if best is not None else None
-    cost = _cost(items, where) if where is not None else None
-    is_whole = cost is not None and cost <= bound.value
-    if not is_whole:
-        found, is_whole = _tree(Filling(items, items.room), _order(items, bound), bound, cost, accept, _NODES)
-        where = found if found is not None else where
+    bound = bound_by_prices(items, start.cost)
+    where, is_whole = _tree(Filling(items, items.room), _order(items, bound), bound, None, accept, _NODES)
+    return _settled(items, where, bound, is_proved=is_whole)
+
+
+def _settled(
+    items: Items,
+    where: NDArray[np.int64] | None,
+    bound: Bound,
+    *,
+    is_proved: bool,
+    stuck: tuple[int, tuple[int, ...]] | None = None,
+) -> Choice:
     if where is None:
-        return Choice(None, 0, bound.value, is_proved=is_whole, stuck=stuck)
+        return Choice(None, 0, bound.value, is_proved=is_proved, stuck=stuck)
     cost = _cost(items, where)
-    return Choice(where, cost, cost if is_whole else bound.value, is_proved=is_whole)
+    return Choice(where, cost, cost if is_proved else bound.value, is_proved=is_proved)
 
 
 def _cost(items: Items, where: NDArray[np.int64]) -> int:
