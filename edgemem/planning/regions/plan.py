@@ -12,7 +12,7 @@ from edgemem.errors import PlanError
 from edgemem.planning.regions.items import items_of
 from edgemem.planning.regions.packing import Packing
 from edgemem.planning.regions.refusal import no_choice_error, refuse_misfits
-from edgemem.planning.regions.search import Choice, choose_accepted, choose_regions, quick_choice
+from edgemem.planning.regions.search import Choice, choose_accepted, choose_regions, improved_choice, quick_choice
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.system.distribution import VERSION
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["plan_in_regions"]
 
-_CHECKS: Final = 400  # runs of a strategy to find out what fits
-_TIGHTER: Final = 12  # times that room is made smaller where records find no offsets in it
+_CHECKS: Final = 400  # runs of a strategy to find out what fits, and fewer where there are more records than:
+_FEW: Final = 100
+_TIGHTER: Final = 16  # times that room is made smaller where records find no offsets in it
 _FAMILY: Final = "offsets/"
 
 
@@ -61,8 +62,9 @@ def plan_in_regions(
         raise PlanError(f"{other}: shared objects have no regions; name a strategy for offsets, or use one region")
     items = items_of(problem, regions)
     refuse_misfits(problem, items, regions, steps)
-    packing = Packing(problem, items, regions, replace(settings, strategies=names), most=_CHECKS)
-    choice = _choice(items, packing)
+    most = max(_CHECKS * _FEW // max(len(items), _FEW), 24)
+    packing = Packing(problem, items, regions, replace(settings, strategies=names), most=most)
+    choice = _choice(items, packing, most)
     if choice.where is None:
         raise no_choice_error(problem, items, regions, choice, steps)
     offsets, of = np.zeros(len(problem), np.int64), np.zeros(len(problem), np.int64)
@@ -91,7 +93,7 @@ def plan_in_regions(
     return PlanSet(problem, naive_size(problem), bounds, (plan,), (), settings=settings, versions={"edgemem": VERSION})
 
 
-def _choice(items: Items, packing: Packing) -> Choice:
+def _choice(items: Items, packing: Packing, most: int) -> Choice:
     """The cheapest choice that is found whose regions have places for their items."""
     relaxed = choose_regions(items)
     if relaxed.where is None or packing.accepts(relaxed.where):
@@ -100,11 +102,11 @@ def _choice(items: Items, packing: Packing) -> Choice:
     if exact.is_proved and packing.is_sure:
         return exact
     best = _cheaper(exact, _tighter(items, packing, relaxed))
-    return replace(best, bound=relaxed.bound, is_proved=False)
-
-
-def _say(progress: Callable[[str], None], region: str, text: str) -> None:
-    progress(f"{region}: {text}")
+    best = replace(best, bound=relaxed.bound, is_proved=False)
+    if best.where is None:
+        return best
+    packing.left = max(packing.left, most)
+    return improved_choice(items, packing.accepts, best)
 
 
 def _cheaper(a: Choice, b: Choice) -> Choice:
@@ -113,17 +115,20 @@ def _cheaper(a: Choice, b: Choice) -> Choice:
 
 def _tighter(items: Items, packing: Packing, choice: Choice) -> Choice:
     """A choice for less room than there is, as much less as it takes for all items to find places."""
-    packing.left = max(packing.left, 4 * len(items.room) * _TIGHTER)
     room = items.room.copy()
-    best = Choice(None, 0, 0, is_proved=False, stuck=choice.stuck)
-    for _ in range(_TIGHTER):
+    for count in range(_TIGHTER):
         assert choice.where is not None
+        packing.left = max(packing.left, 2 * len(room))
         overfull = packing.overfull(choice.where)
         if not overfull:
             return choice
-        for r in overfull:
-            room[r] -= -(-room[r] // 32)
+        for r in overfull:  # a byte is enough where the highest record has no room for its padding
+            room[r] -= 1 + count * room[r] // 256
         choice = quick_choice(items, room)
         if choice.where is None:
-            return replace(best, stuck=choice.stuck)
-    return best
+            break
+    return Choice(None, 0, 0, is_proved=False, stuck=choice.stuck)
+
+
+def _say(progress: Callable[[str], None], region: str, text: str) -> None:
+    progress(f"{region}: {text}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from edgemem.planning.regions.items import Items
 
-__all__ = ["Choice", "choose_accepted", "choose_regions", "quick_choice"]
+__all__ = ["Choice", "choose_accepted", "choose_regions", "improved_choice", "quick_choice"]
 
 _NODES: Final = 40_000
 _FEW_NODES: Final = 2_000  # of a tree for the items of one window
@@ -61,7 +62,7 @@ def choose_regions(items: Items) -> Choice:
     bound = bound_by_prices(items, best.cost if best else None)
     if best is None or best.cost > bound.value:
         best = _by_rules(items, bound.above, items.room, best)[0]
-    where = _windows(items, bound, best.where) if best is not None else None
+    where = _improved(items, bound, best.where) if best is not None else None
     cost = _cost(items, where) if where is not None else None
     is_proved = cost is not None and cost <= bound.value
     if not is_proved:
@@ -81,6 +82,14 @@ def choose_accepted(items: Items, accept: Callable[[NDArray[np.int64]], bool], s
     bound = bound_by_prices(items, start.cost)
     where, is_whole = _tree(Filling(items, items.room), _order(items, bound), bound, None, accept, _NODES)
     return _settled(items, where, bound, is_proved=is_whole)
+
+
+def improved_choice(items: Items, accept: Callable[[NDArray[np.int64]], bool], choice: Choice) -> Choice:
+    """A cheaper choice that is accepted, from one that is."""
+    assert choice.where is not None
+    bound = Bound(choice.bound, float(choice.bound), np.zeros(items.cost.shape), gcd(*items.cost.reshape(-1).tolist()))
+    where = _improved(items, bound, choice.where, accept)
+    return Choice(where, _cost(items, where), choice.bound, is_proved=False)
 
 
 def _settled(
@@ -133,10 +142,13 @@ def _filled(items: Items, where: NDArray[np.int64]) -> Filling:
     return filling
 
 
-def _windows(items: Items, bound: Bound, where: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A cheaper choice: again and again all items but a few keep their regions, and a tree finds the best for these.
+def _improved(
+    items: Items, bound: Bound, where: NDArray[np.int64], accept: Callable[[NDArray[np.int64]], bool] = lambda _: True
+) -> NDArray[np.int64]:
+    """A cheaper choice that is accepted: all items but a few keep their regions, and a tree finds the best for these.
 
-    The few are alive at about one time, and one of them costs more than it would elsewhere.
+    This is done again and again. The few are alive at about one time, and one of them costs more than it would
+    elsewhere.
     """
     random, indices = Random(len(items)), np.arange(len(items))  # noqa: S311 - no secrets
     least = np.where(items.allowed, items.cost, items.cost.max(initial=0)).min(axis=1)
@@ -150,7 +162,7 @@ def _windows(items: Items, bound: Bound, where: NDArray[np.int64]) -> NDArray[np
         chosen = sorted({at, *random.sample(near, min(len(near), _FREE - 1))})
         filling = _filled(items, np.where(np.isin(indices, chosen), -1, where))
         local = _beside(filling, chosen, bound.unit)
-        found, _ = _tree(filling, _order(items, local, chosen), local, cost, lambda _: True, _FEW_NODES)
+        found, _ = _tree(filling, _order(items, local, chosen), local, cost, accept, _FEW_NODES)
         if found is not None:
             where = found
     return where
