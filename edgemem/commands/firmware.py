@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, PlanFileError
 from edgemem.model.resource_variables import all_operators, variables_of
+from edgemem.planning.micro_regions import memories_of
 from edgemem.records.micro_arena import predicted_arena
 from edgemem.records.micro_builds import INSTALLED
 from edgemem.report.c_header import kernel_warning
@@ -57,6 +58,16 @@ def firmware_of(path: Path) -> Firmware:
         f"{found}; with 32-bit pointers {size.device.tail} of tail and {size.device.total} in all, predicted for "
         f"{plan.planset.kernels or 'reference kernels'}"
     )
+    memories = memories_of(plan.planset, graph)
+    places: tuple[str, ...] = ()
+    if memories is not None and target is not None:
+        arena = memories.sizes.one if memories.is_one else memories.sizes.head
+        places = (target.regions[memories.head].name, target.regions[memories.tail].name)[: 1 if memories.is_one else 2]
+        both = f"{arena} bytes of arena" if memories.is_one else f"{arena} bytes of head, {memories.sizes.tail} of tail"
+        about = (
+            f"{path.name}, planned by {size.origin.strategy} for {' and '.join(places)}: {both}, predicted for a "
+            f"device with {8 * target.pointer_bytes}-bit pointers and {plan.planset.kernels or 'reference kernels'}"
+        )
     content = (model if model.plan() is None else model.with_offsets(plan.planset)).content()
     calls = resolver_calls(graph)
     return Firmware(
@@ -70,6 +81,8 @@ def firmware_of(path: Path) -> Firmware:
         tuple(sorted(kind for kind, call in calls.items() if not call)),
         variables_of(all_operators(graph)),
         _self_test(content, graph),
+        places,
+        memories.sizes.tail if memories is not None and not memories.is_one else 0,
     )
 
 
