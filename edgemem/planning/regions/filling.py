@@ -22,14 +22,13 @@ class Filling:
     Attributes:
         items: what there is to place.
         where: int64 [items], the region of each, -1 for none.
-        room: int64 [R], bytes at each section.
     """
 
-    def __init__(self, items: Items, room: NDArray[np.int64]) -> None:
+    def __init__(self, items: Items) -> None:
         self.items = items
         self.where = np.full(len(items), -1, np.int64)
-        self.room = room
-        self._used = np.zeros((len(room), len(items.steps)), np.int64)
+        self._room = items.room
+        self._used = np.zeros((len(items.room), len(items.steps)), np.int64)
         self._spans = [slice(b, e) for b, e in zip(items.begin.tolist(), items.end.tolist(), strict=True)]
 
     @property
@@ -40,11 +39,11 @@ class Filling:
 
     def free(self, i: int, r: int) -> int:
         """The bytes that are free in a region for as long as an item is alive."""
-        return int(self.room[r]) - int(self._used[r, self._spans[i]].max())
+        return int(self._room[r]) - int(self._used[r, self._spans[i]].max())
 
     def fits(self, i: int, r: int) -> bool:
         """Whether a region has room for an item."""
-        return bool((self._used[r, self._spans[i]] + self.items.profiles[i][r]).max() <= self.room[r])
+        return bool((self._used[r, self._spans[i]] + self.items.profiles[i][r]).max() <= self._room[r])
 
     def put(self, i: int, r: int) -> None:
         """Places an item that lies nowhere."""
@@ -102,7 +101,7 @@ class Filling:
         self.put(i, r)
         while saved > 0:
             span = self._spans[i]
-            excess = self._used[r, span] - self.room[r]
+            excess = self._used[r, span] - self._room[r]
             worst = int(excess.argmax()) + span.start
             if excess[worst - span.start] <= 0:
                 return True

@@ -12,7 +12,7 @@ from edgemem.errors import PlanError
 from edgemem.planning.regions.items import items_of
 from edgemem.planning.regions.packing import Packing
 from edgemem.planning.regions.refusal import no_choice_error, refuse_misfits
-from edgemem.planning.regions.search import Choice, choose_accepted, choose_regions, improved_choice, quick_choice
+from edgemem.planning.regions.search import RegionChoice, choose_accepted, choose_regions, improved_choice
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.system.distribution import VERSION
@@ -29,7 +29,7 @@ __all__ = ["plan_in_regions"]
 
 _CHECKS: Final = 400  # runs of a strategy to find out what fits, and fewer where there are more records than:
 _FEW: Final = 100
-_TIGHTER: Final = 16  # times that room is made smaller where records find no offsets in it
+_TIGHTER: Final = 8  # times that room is made smaller where records find no offsets in it
 _FAMILY: Final = "offsets/"
 
 
@@ -93,7 +93,7 @@ def plan_in_regions(
     return PlanSet(problem, naive_size(problem), bounds, (plan,), (), settings=settings, versions={"edgemem": VERSION})
 
 
-def _choice(items: Items, packing: Packing, most: int) -> Choice:
+def _choice(items: Items, packing: Packing, most: int) -> RegionChoice:
     """The cheapest choice that is found whose regions have places for their items."""
     relaxed = choose_regions(items)
     if relaxed.where is None or packing.accepts(relaxed.where):
@@ -109,11 +109,11 @@ def _choice(items: Items, packing: Packing, most: int) -> Choice:
     return improved_choice(items, packing.accepts, best)
 
 
-def _cheaper(a: Choice, b: Choice) -> Choice:
-    return b if b.where is not None and (a.where is None or b.cost < a.cost) else a
+def _cheaper(a: RegionChoice, b: RegionChoice) -> RegionChoice:
+    return b if a.where is None or (b.where is not None and b.cost < a.cost) else a
 
 
-def _tighter(items: Items, packing: Packing, choice: Choice) -> Choice:
+def _tighter(items: Items, packing: Packing, choice: RegionChoice) -> RegionChoice:
     """A choice for less room than there is, as much less as it takes for all items to find places."""
     room = items.room.copy()
     for count in range(_TIGHTER):
@@ -123,11 +123,11 @@ def _tighter(items: Items, packing: Packing, choice: Choice) -> Choice:
         if not overfull:
             return choice
         for r in overfull:  # a byte is enough where the highest record has no room for its padding
-            room[r] -= 1 + count * room[r] // 256
-        choice = quick_choice(items, room)
+            room[r] -= 1 + count * room[r] // 128
+        choice = choose_regions(replace(items, room=room))
         if choice.where is None:
             break
-    return Choice(None, 0, 0, is_proved=False, stuck=choice.stuck)
+    return RegionChoice(None, 0, 0, is_proved=False, stuck=choice.stuck)
 
 
 def _say(progress: Callable[[str], None], region: str, text: str) -> None:

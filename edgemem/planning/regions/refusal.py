@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.planning.regions.items import Items
-    from edgemem.planning.regions.search import Choice
+    from edgemem.planning.regions.search import RegionChoice
     from edgemem.records.problem import Problem
     from edgemem.targets import Region
 
@@ -52,7 +52,7 @@ def refuse_misfits(problem: Problem, items: Items, regions: Sequence[Region], st
 
 
 def no_choice_error(
-    problem: Problem, items: Items, regions: Sequence[Region], choice: Choice, steps: Sequence[str]
+    problem: Problem, items: Items, regions: Sequence[Region], choice: RegionChoice, steps: Sequence[str]
 ) -> BudgetExceededError:
     """The error for items that find no places together."""
     alive = usage(items, np.zeros(len(items), np.int64))[0]
@@ -66,10 +66,9 @@ def no_choice_error(
         (f"{region.name} has {max(free[r], 0):,} left" for r, region in enumerate(regions) if items.allowed[k, r]),
         most=len(regions),
     )
-    proved = "no placement holds all tensors" if choice.is_proved else "no placement of all tensors was found"
     return BudgetExceededError(
-        f"{proved}: none of the regions has room for {name!r}, {size:,} bytes, at {_label(steps, op)}: {left} beside "
-        "others that are alive with it",
+        f"{_proved(choice.is_proved)}: none of the regions has room for {name!r}, {size:,} bytes, at "
+        f"{_label(steps, op)}: {left} beside others that are alive with it",
         required=size,
         available=max(0, *free),
         op=_label(steps, op),
@@ -88,7 +87,7 @@ def _together(
     required = sum(size for _, size in tensors)
     listed = join_names((f"{name!r} {size:,}" for name, size in tensors), most=5)
     has = _list_rooms(regions, items, range(len(regions)))
-    why = "" if impossible else "no placement was found: "
+    why = "" if required > items.room.sum() else f"{_proved(impossible)}: "
     return BudgetExceededError(
         f"{why}{required:,} bytes are alive at {_label(steps, op)}, and {has}; alive there: {listed}",
         required=required,
@@ -97,6 +96,10 @@ def _together(
         tensors=tensors,
         impossible=impossible,
     )
+
+
+def _proved(is_proved: bool) -> str:
+    return "no placement holds all tensors" if is_proved else "no placement of all tensors was found"
 
 
 def _list_rooms(regions: Sequence[Region], items: Items, which: Sequence[int]) -> str:

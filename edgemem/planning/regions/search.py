@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from edgemem.planning.regions.items import Items
 
-__all__ = ["Choice", "choose_accepted", "choose_regions", "improved_choice", "quick_choice"]
+__all__ = ["RegionChoice", "choose_accepted", "choose_regions", "improved_choice"]
 
 _NODES: Final = 40_000
 _FEW_NODES: Final = 2_000  # of a tree for the items of one window
@@ -30,7 +30,7 @@ _TRIALS: Final = 4_000  # moves of the exchanges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class RegionChoice:
     """A region for each item.
 
     Attributes:
@@ -48,20 +48,12 @@ class Choice:
     stuck: tuple[int, tuple[int, ...]] | None = None
 
 
-def quick_choice(items: Items, room: NDArray[np.int64]) -> Choice:
-    """A choice by rules and exchanges, at another room than that of the items; nothing is proved."""
-    best, stuck = _by_rules(items, items.cost.astype(np.float64), room, None)
-    if best is None:
-        return Choice(None, 0, 0, is_proved=False, stuck=stuck)
-    return Choice(best.where, best.cost, 0, is_proved=False)
-
-
-def choose_regions(items: Items) -> Choice:
+def choose_regions(items: Items) -> RegionChoice:
     """The cheapest choice that is found by the room at each section, with a lower bound of all choices."""
-    best, stuck = _by_rules(items, items.cost.astype(np.float64), items.room, None)
+    best, stuck = _by_rules(items, items.cost.astype(np.float64), None)
     bound = bound_by_prices(items, best.cost if best else None)
     if best is None or best.cost > bound.value:
-        best = _by_rules(items, bound.above, items.room, best)[0]
+        best = _by_rules(items, bound.above, best)[0]
     where = _improved(items, bound, best.where) if best is not None else None
     cost = _cost(items, where) if where is not None else None
     is_proved = cost is not None and cost <= bound.value
@@ -71,7 +63,7 @@ def choose_regions(items: Items) -> Choice:
     return _settled(items, where, bound, is_proved=is_proved, stuck=stuck)
 
 
-def choose_accepted(items: Items, accept: Callable[[NDArray[np.int64]], bool], start: Choice) -> Choice:
+def choose_accepted(items: Items, accept: Callable[[NDArray[np.int64]], bool], start: RegionChoice) -> RegionChoice:
     """The cheapest choice that is found and that `accept` takes.
 
     Args:
@@ -80,16 +72,16 @@ def choose_accepted(items: Items, accept: Callable[[NDArray[np.int64]], bool], s
         start: a choice that is not accepted, for which the bound is sought.
     """
     bound = bound_by_prices(items, start.cost)
-    where, is_whole = _tree(Filling(items, items.room), _order(items, bound), bound, None, accept, _NODES)
+    where, is_whole = _tree(Filling(items), _order(items, bound), bound, None, accept, _NODES)
     return _settled(items, where, bound, is_proved=is_whole)
 
 
-def improved_choice(items: Items, accept: Callable[[NDArray[np.int64]], bool], choice: Choice) -> Choice:
+def improved_choice(items: Items, accept: Callable[[NDArray[np.int64]], bool], choice: RegionChoice) -> RegionChoice:
     """A cheaper choice that is accepted, from one that is."""
     assert choice.where is not None
     bound = Bound(choice.bound, float(choice.bound), np.zeros(items.cost.shape), gcd(*items.cost.reshape(-1).tolist()))
     where = _improved(items, bound, choice.where, accept)
-    return Choice(where, _cost(items, where), choice.bound, is_proved=False)
+    return RegionChoice(where, _cost(items, where), choice.bound, is_proved=False)
 
 
 def _settled(
@@ -99,11 +91,11 @@ def _settled(
     *,
     is_proved: bool,
     stuck: tuple[int, tuple[int, ...]] | None = None,
-) -> Choice:
+) -> RegionChoice:
     if where is None:
-        return Choice(None, 0, bound.value, is_proved=is_proved, stuck=stuck)
+        return RegionChoice(None, 0, bound.value, is_proved=is_proved, stuck=stuck)
     cost = _cost(items, where)
-    return Choice(where, cost, cost if is_proved else bound.value, is_proved=is_proved)
+    return RegionChoice(where, cost, cost if is_proved else bound.value, is_proved=is_proved)
 
 
 def _cost(items: Items, where: NDArray[np.int64]) -> int:
@@ -111,7 +103,7 @@ def _cost(items: Items, where: NDArray[np.int64]) -> int:
 
 
 def _by_rules(
-    items: Items, rank: NDArray[np.float64], room: NDArray[np.int64], best: Filling | None
+    items: Items, rank: NDArray[np.float64], best: Filling | None
 ) -> tuple[Filling | None, tuple[int, tuple[int, ...]] | None]:
     """The cheapest placement of several orders, after exchanges; and where the last one without any was stuck."""
     ranked = np.where(items.allowed, rank, np.inf)
@@ -123,10 +115,10 @@ def _by_rules(
     area = weight * (items.end - items.begin)
     stuck = None
     for key in (regret, regret / area, regret / weight, weight, area):
-        filling = Filling(items, room)
+        filling = Filling(items)
         failed = filling.place(np.argsort(-key, kind="stable").tolist(), ranked)
         if failed is not None:
-            stuck = (failed, tuple(filling.free(failed, r) for r in range(len(room))))
+            stuck = (failed, tuple(filling.free(failed, r) for r in range(len(items.room))))
             continue
         filling.improve(_TRIALS)
         if best is None or filling.cost < best.cost:
@@ -136,7 +128,7 @@ def _by_rules(
 
 def _filled(items: Items, where: NDArray[np.int64]) -> Filling:
     """The regions with each item where it is said to be, -1 for none."""
-    filling = Filling(items, items.room)
+    filling = Filling(items)
     for i in np.flatnonzero(where >= 0).tolist():
         filling.put(i, int(where[i]))
     return filling
