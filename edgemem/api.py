@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from edgemem import formats, planfile
 from edgemem.errors import BudgetExceededError, ModelError, PlanFileError
@@ -47,7 +47,6 @@ __all__ = [
     "verify",
 ]
 
-_BUDGET: Final = "the budget"
 
 Source: TypeAlias = "str | Path | Model | RecordFile | Graph | Problem"
 
@@ -164,7 +163,7 @@ def plan(
         ModelError: pins or states of tensors that there are not.
         UnsupportedError: a state whose input is still read after, or while, the value is written over it.
         UnknownShapeError: sizes are missing; names the tensors and the flags that bind them.
-        BudgetExceededError: the best plan exceeds the budget, or the capacity of the target's region.
+        BudgetExceededError: the best plan exceeds the budget, or the target's regions do not hold it.
         PlanError: an unknown strategy, or one that failed.
         InvalidPlanError: a strategy gave a wrong plan (a bug; nothing is returned).
     """
@@ -187,17 +186,16 @@ def plan(
     rules = _target_of(source, target)
     if pins or states:
         rules = replace(rules, pins={**rules.pins, **(pins or {})}, states={**rules.states, **(states or {})})
-    tail = 0
-    if budget is not None and not isinstance(source, Graph) and has_tail(source.default_target, rules):
+    available, tail = [bytes_ for bytes_, _ in _available(budget, rules)], 0
+    if available and not isinstance(source, Graph) and has_tail(source.default_target, rules):
         tail = predicted_tail(source.graph(), build_of(rules))
-    beside = None if budget is None else max(budget - tail, 0)
-    fits = min((available for available, _ in _available(beside, rules)), default=None)
+    fits = max(min(available) - tail, 0) if available else None
     if isinstance(source, Graph):
         planset = plan_graph(source, rules, settings, fits=fits, progress=progress)
         check_budget(planset, budget, planset.target)
         return planset
     planset = plan_model(source, rules, settings, fits=fits, progress=progress)
-    arenas = micro_arenas(source, planset) if budget is not None else None
+    arenas = micro_arenas(source, planset) if available else None
     check_budget(planset, budget, planset.target, arenas.planned if arenas else None)
     return planset
 
@@ -224,9 +222,9 @@ def _target_of(source: Model | Graph, target: str | Target | None) -> Target:
 
 
 def _available(budget: int | None, target: Target | None) -> list[tuple[int, str]]:
-    """Bytes that there are, and where."""
-    limits = [(budget, _BUDGET)] if budget is not None else []
-    if target and target.region.capacity is not None:
+    """Bytes that there are, and where. Of several regions, planning has kept the capacities."""
+    limits = [(budget, "the budget")] if budget is not None else []
+    if target and target.region.capacity is not None and len(target.regions) == 1:
         limits.append((target.region.capacity, f"region {target.region.name!r}"))
     return limits
 
@@ -236,17 +234,16 @@ def check_budget(
 ) -> None:
     """Raise BudgetExceededError when the best plan exceeds the budget or the target's region.
 
-    The budget is for all of TensorFlow Lite Micro's `arena`, if that is given.
+    Both are for all of TensorFlow Lite Micro's `arena`, if that is given.
     """
     best = planset.best_offsets or planset.best_shared_objects
     for available, what in _available(budget, target):
-        counted = arena if what == _BUDGET else None
-        required = best.size if best is not None and counted is None else counted.total if counted else 0
+        required = arena.total if arena is not None else best.size if best is not None else 0
         if best and required > available:
             peak = find_peak(planset)
             alive = join_names((f"{name} {size:,}" for name, size in peak.alive), most=5)
             hint, impossible = _hint(planset, best, available - (required - best.size))
-            parts = f" (head {counted.head.total:,}, tail {counted.tail:,})" if counted else ""
+            parts = f" (head {arena.head.total:,}, tail {arena.tail:,})" if arena is not None else ""
             raise BudgetExceededError(
                 f"{required:,} bytes required{parts}, {available:,} available in {what}; "
                 f"the peak is at {peak.label} with {peak.size:,} alive: {alive}. {hint}",

@@ -100,6 +100,8 @@ class OffsetPlan:
         search: None for a fixed rule.
         regions: int64 [n], the region of each record; None: all are in region 0.
         region_sizes: bytes of each region's arena; () stands for (size,).
+        cost_bound: what the bytes that operators move cost in any plan in the target's regions, or more, as proved in
+            this process; None where there is one region, or the plan comes from a file.
     """
 
     strategy: str
@@ -110,6 +112,7 @@ class OffsetPlan:
     search: SearchReport | None = None
     regions: NDArray[np.int64] | None = None
     region_sizes: tuple[int, ...] = ()
+    cost_bound: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,9 +274,12 @@ class PlanSet:
 
     @property
     def has_regions(self) -> bool:
-        """Whether some of the smallest arena lies in another region than the first."""
+        """Whether the smallest arena lies in more than one region."""
         best = self.best_offsets
-        return best is not None and best.regions is not None and bool(best.regions.any())
+        if best is None or best.regions is None:
+            return False
+        used = best.regions[self.problem.size > 0]
+        return bool((used != used[:1]).any())
 
     @property
     def best_shared_objects(self) -> SharedObjectsPlan | None:

@@ -586,7 +586,7 @@ class Problem(object):
 
     # What it costs to keep record i in another region than the first it may lie in. Absent if all are 0.
     # Problem
-    def SpillCost(self, j):
+    def Traffic(self, j):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
         if o != 0:
             a = self._tab.Vector(o)
@@ -594,21 +594,21 @@ class Problem(object):
         return 0
 
     # Problem
-    def SpillCostAsNumpy(self):
+    def TrafficAsNumpy(self):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
         if o != 0:
             return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
         return 0
 
     # Problem
-    def SpillCostLength(self):
+    def TrafficLength(self):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
         if o != 0:
             return self._tab.VectorLen(o)
         return 0
 
     # Problem
-    def SpillCostIsNone(self):
+    def TrafficIsNone(self):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
         return o == 0
 
@@ -637,8 +637,8 @@ def ProblemAddWithin(builder, within): builder.PrependUOffsetTRelativeSlot(12, f
 def ProblemStartWithinVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def ProblemAddRegions(builder, regions): builder.PrependUOffsetTRelativeSlot(13, flatbuffers.number_types.UOffsetTFlags.py_type(regions), 0)
 def ProblemStartRegionsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
-def ProblemAddSpillCost(builder, spillCost): builder.PrependUOffsetTRelativeSlot(14, flatbuffers.number_types.UOffsetTFlags.py_type(spillCost), 0)
-def ProblemStartSpillCostVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def ProblemAddTraffic(builder, traffic): builder.PrependUOffsetTRelativeSlot(14, flatbuffers.number_types.UOffsetTFlags.py_type(traffic), 0)
+def ProblemStartTrafficVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def ProblemEnd(builder): return builder.EndObject()
 
 

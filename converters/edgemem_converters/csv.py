@@ -7,7 +7,7 @@ Any of these columns may follow, in any order; an empty field means the default:
     offset      bytes from the start of the arena where the record must be
     kind        tensor, input, output, variable, scratch or state
     regions     indices of the regions it may lie in, ascending, such as 0|1
-    spill_cost  cost of keeping it in another than the first of them
+    traffic     bytes that operators read and write in it
     overlap     NAME@DISTANCE: the row's record is an input that dies in the operator that makes the record NAME, and
                 may share bytes with it where it begins DISTANCE bytes above it, or more. Several are separated by
                 spaces
@@ -44,7 +44,7 @@ __all__ = ["CsvConverter"]
 
 _INCLUSIVE = ("tensor", "first_op", "last_op", "size")
 _HALF_OPEN = ("id", "lower", "upper", "size")
-_MORE = ("offset", "kind", "regions", "spill_cost", "overlap", "within", "object")
+_MORE = ("offset", "kind", "regions", "traffic", "overlap", "within", "object")
 _KINDS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
 _NUMBER = re.compile(r"[0-9]{1,30}")
 _OPERATOR = re.compile(r"-?[0-9]{1,30}")
@@ -100,7 +100,7 @@ class _Reader:
     pins: list[int | None] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
     regions: list[tuple[int, ...]] = field(default_factory=list)
-    costs: list[int] = field(default_factory=list)
+    traffic: list[int] = field(default_factory=list)
     overlap: list[tuple[int, str, int, str]] = field(default_factory=list)  # record, the other's name, number, line
     within: list[tuple[int, str, int, str]] = field(default_factory=list)
 
@@ -120,11 +120,11 @@ class _Reader:
                 flat = sizes[:, 0] if sizes.ndim == 2 and sizes.shape[1] == 1 else sizes
                 return Problem.from_arrays(first, last, flat, names=self.names, pinned=pinned)
             columns = zip(
-                self.names, self.spans, self.sizes, self.kinds, self.pins, self.regions, self.costs, strict=True
+                self.names, self.spans, self.sizes, self.kinds, self.pins, self.regions, self.traffic, strict=True
             )
             records = [
-                UsageRecord(name, a, b, _size(size), kind, (), pin, regions, cost)
-                for name, (a, b), size, kind, pin, regions, cost in columns
+                UsageRecord(name, a, b, _size(size), kind, (), pin, regions, moved)
+                for name, (a, b), size, kind, pin, regions, moved in columns
             ]
             return Problem(records, overlap=overlap, within=within)
         except OverflowError:
@@ -157,8 +157,8 @@ class _Reader:
         self.kinds.append(_KINDS[kind])
         regions = _matched(_REGIONS, given.get("regions", ""), f"{line}: regions", "no indices such as 0|1")
         self.regions.append(tuple(map(int, regions.split("|"))) if regions else ())
-        cost = _matched(_NUMBER, given.get("spill_cost", ""), f"{line}: spill_cost", "no whole number")
-        self.costs.append(int(cost or 0))
+        moved = _matched(_NUMBER, given.get("traffic", ""), f"{line}: traffic", "no whole number")
+        self.traffic.append(int(moved or 0))
         index = len(self.names) - 1
         for what, found in (("overlap", self.overlap), ("within", self.within)):
             entries = given.get(what, "").split()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from edgemem.cli.console import console_for, print_folded, print_table
 from edgemem.cli.printable_text import printable
+from edgemem.cli.region_view import cost_text, show_regions
 from edgemem.cli.texture_view import TFLITE_RULES, are_textures, show_textures, textures_text
 from edgemem.plans import DEPENDS_ON_DATA, SharedObjectsPlan
 from edgemem.report.peak import find_peak
@@ -60,6 +61,8 @@ def show_plan(
     console = console_for()
     texels = planset.problem.extents is not None
     families = _families(planset)
+    if cost := cost_text(planset):
+        print_folded(console, cost, indent=2)
     for number, (label, plans, bound, proved, claimed) in enumerate(families):
         best = min(plans, key=lambda p: p.size)
         took = f", {_time_text(elapsed_s)} in all" if elapsed_s is not None and not number else ""
@@ -90,6 +93,7 @@ def show_plan(
     if planset.ranges:
         ranges = ", ".join(f"{name}={made}" for name, made in planset.ranges.items())
         print_folded(console, printable(f"Planned for {ranges}: this is the largest."), indent=2)
+    show_regions(console, planset)
     _show_peak(console, planset, top, texels=texels)
     for family in families:
         _show_family(console, planset, family, rows, texels=texels)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgemem.errors import EdgememError, ModelError, NoPlanError
+from edgemem.errors import EdgememError, ModelError, NoPlanError, UnsupportedError
 from edgemem.model.resource_variables import all_operators, variables_of
+from edgemem.planning.micro_regions import memories_of
 from edgemem.records.micro_arena import predicted_arena, shared_arena
 from edgemem.records.micro_builds import INSTALLED
 from edgemem.report.c_header import kernel_warning
@@ -36,13 +37,17 @@ def firmware_of(paths: Sequence[Path], name: str) -> tuple[Firmware, ...]:
         paths: of .tflite files planned for TensorFlow Lite Micro, in the order in which their tensors are allocated.
         name: of the arena of several.
 
-    Raises ModelError for two files of one name, and otherwise as `_firmware`.
+    Raises ModelError for two files of one name, UnsupportedError for a plan in regions beside other models, and
+    otherwise as `_firmware`.
     """
     models = [_firmware(path) for path in paths]
     if len(models) == 1:
         return tuple(models)
     if len({model.prefix for model in models}) < len(models):
         raise ModelError("two of the models have one name, which would be that of their arrays: rename a file")
+    apart = next((path.name for path, model in zip(paths, models, strict=True) if model.places), None)
+    if apart is not None:
+        raise UnsupportedError(f"{apart} is planned for a target with regions; models that share an arena have none")
     together = shared_arena([planned_micro(open_model(path), None)[1] for path in paths], INSTALLED).total
     arena = max(together, *(model.arena for model in models))
     names = join_names([path.name for path in paths])
@@ -90,6 +95,16 @@ def _firmware(path: Path) -> Firmware:
         f"{found}; with 32-bit pointers {size.device.tail} of tail and {size.device.total} in all, predicted for "
         f"{plan.planset.kernels or 'reference kernels'}"
     )
+    memories = memories_of(plan.planset, graph)
+    places: tuple[str, ...] = ()
+    if memories is not None and target is not None:
+        arena = memories.sizes.one if memories.is_one else memories.sizes.head
+        places = (target.regions[memories.head].name, target.regions[memories.tail].name)[: 1 if memories.is_one else 2]
+        both = f"{arena} bytes of arena" if memories.is_one else f"{arena} bytes of head, {memories.sizes.tail} of tail"
+        about = (
+            f"{path.name}, planned by {size.origin.strategy} for {' and '.join(places)}: {both}, predicted for a "
+            f"device with {8 * target.pointer_bytes}-bit pointers and {plan.planset.kernels or 'reference kernels'}"
+        )
     content = (model if model.plan() is None else model.with_offsets(plan.planset)).content()
     calls = resolver_calls(graph)
     return Firmware(
@@ -103,6 +118,8 @@ def _firmware(path: Path) -> Firmware:
         tuple(sorted(kind for kind, call in calls.items() if not call)),
         variables_of(all_operators(graph)),
         _self_test(content, graph),
+        places=places,
+        persistent=memories.sizes.tail if memories is not None and not memories.is_one else 0,
     )
 
 

@@ -134,8 +134,8 @@ def _problem(table: Table) -> tuple[Problem, int]:
         check_length("pinned", len(pinned), count)
         if (pinned < -1).any() or not (pinned >= 0).any():
             raise PlanFileError("pinned has a negative offset, or none at all")
-    masks, costs = table.int64s("regions"), table.int64s("spill_cost")
-    for name, column, most in (("regions", masks, 2**62), ("spill_cost", costs, 2**63)):
+    masks, traffic = table.int64s("regions"), table.int64s("traffic")
+    for name, column, most in (("regions", masks, 2**62), ("traffic", traffic, 2**63)):
         if column is not None:
             check_length(name, len(column), count)
             if (column < 0).any() or not column.any() or int(column.max()) >= most:
@@ -149,7 +149,7 @@ def _problem(table: Table) -> tuple[Problem, int]:
         tensors or [()] * count,
         [None] * count if pinned is None else [p if p >= 0 else None for p in pinned.tolist()],
         [()] * count if masks is None else [region_indices(mask) for mask in masks.tolist()],
-        [0] * count if costs is None else costs.tolist(),
+        [0] * count if traffic is None else traffic.tolist(),
         strict=True,
     )
     records = [UsageRecord(*row) for row in rows]

@@ -139,7 +139,7 @@ class _Writer:
             overlap=self._rows(p.overlap),
             within=self._rows(p.within),
             regions=None if p.regions is None else self._int64s(p.regions),
-            spill_cost=None if p.spill_cost is None else self._int64s(p.spill_cost),
+            traffic=None if p.traffic is None else self._int64s(p.traffic),
         )
 
     def _rows(self, relation: NDArray[np.int64] | None) -> int | None:

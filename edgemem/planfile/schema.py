@@ -29,7 +29,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "Strings": "text ends",
     "Values": "keys types integers texts reals",
     "Problem": "names first_op last_op rank sizes kinds tensors tensor_ends alignment pinned reserved overlap within "
-    "regions spill_cost",
+    "regions traffic",
     "Search": "bound stopped work seed",
     "OffsetPlan": "strategy options offsets size optimal search regions region_sizes",
     "SharedObjectsPlan": "strategy options assignment objects size optimal search",

@@ -24,7 +24,7 @@ def least_version(plansets: Sequence[PlanSet]) -> int:
     if planset.recording is not None or planset.cycle is not None or planset.settings != Settings():
         return SEVERAL
     problem, target = planset.problem, planset.target
-    if problem.features & {"overlap", "within", "state", "regions"} or problem.spill_cost is not None:
+    if problem.features & {"overlap", "within", "state", "regions"} or problem.traffic is not None:
         return SEVERAL
     if target is not None and (len(target.regions) > 1 or target.pins or target.states):
         return SEVERAL

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError
 from edgemem.formats.offline_allocation import micro_offsets, micro_refusal
+from edgemem.planning.micro_regions import memories_of
 from edgemem.records.micro_arena import predicted_arena
 from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_tail import has_tail
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Model
     from edgemem.plans import PlanSet
     from edgemem.records.micro_arena import MicroArena
+    from edgemem.records.micro_memories import MicroMemories
 
 __all__ = ["MicroArenas", "micro_arenas"]
 
@@ -28,19 +30,36 @@ class MicroArenas:
     Attributes:
         own: without offsets, as TensorFlow Lite Micro plans it.
         planned: with the offsets of the plan.
+        memories: where head and tail are, on a device with several regions.
+        regions: the names of these.
     """
 
     own: MicroArena
     planned: MicroArena
+    memories: MicroMemories | None = None
+    regions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Arena, head and tail, before -> after, in two lines for people."""
+        """Arena, head and tail, before -> after, in two lines for people; and in which regions they are."""
         own, head = self.own.head, self.planned.head
         return (
             f"on the device {self.own.total:,} -> {self.planned.total:,} bytes: head {own.total:,} -> {head.total:,}, "
             f"tail {self.planned.tail:,}\n"
             f"in the head: activations {own.tensors:,} -> {head.tensors:,}, workspace {own.workspace:,} -> "
-            f"{head.workspace:,}"
+            f"{head.workspace:,}{self._places}"
+        )
+
+    @property
+    def _places(self) -> str:
+        memories = self.memories
+        if memories is None:
+            return ""
+        head, sizes = self.regions[memories.head], memories.sizes
+        if memories.is_one:
+            return f"\none arena of {sizes.one:,} bytes in {head}: cost {memories.cost:,}"
+        return (
+            f"\nnon-persistent arena of {sizes.head:,} bytes (head) in {head}, persistent arena of {sizes.tail:,} "
+            f"(tail) in {self.regions[memories.tail]}: cost {memories.cost:,}"
         )
 
     @property
@@ -59,4 +78,5 @@ def micro_arenas(model: Model | None, planset: PlanSet) -> MicroArenas | None:
     except EdgememError:  # it cannot be written either
         return None
     graph, build = model.graph(), build_of(target)
-    return MicroArenas(*(predicted_arena(graph, places, build, target.kernels) for places in ({}, offsets)))
+    own, planned = (predicted_arena(graph, places, build, target.kernels) for places in ({}, offsets))
+    return MicroArenas(own, planned, memories_of(planset, graph), tuple(region.name for region in target.regions))

@@ -14,6 +14,7 @@ from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph, digest
 from edgemem.model.profiles import kernel_versions
 from edgemem.planning.choice import choices
+from edgemem.planning.micro_regions import put_into_memories
 from edgemem.planning.micro_workspace import settle_workspace
 from edgemem.planning.problem_plan import plan_with_settings
 from edgemem.planning.ranges import check_range, graphs_over, largest_sizes, widened
@@ -97,6 +98,7 @@ def plan_graph(
 
     Raises:
         UnknownStrategyError, PlanError: as `make_plans`.
+        BudgetExceededError: the target's regions, of which there are several, do not hold the records.
         UnsupportedError: a tensor's dtype has no fixed width.
         InvalidPlanError: a strategy made a wrong plan (a bug).
     """
@@ -107,9 +109,16 @@ def plan_graph(
     # Under the rules of LiteRT the plan that LiteRT itself would make stands beside ours.
     also = choices("offsets/litert_arena") if target.scratch == "litert" else ()
     problem = widened(lives.problem, least) if least else lives.problem
-    made = plan_with_settings(problem, settings, families=families, also=also, fits=fits, progress=progress)
+    if "regions" in problem.features:
+        from edgemem.planning.regions import plan_in_regions  # few targets have several
+
+        made = plan_in_regions(problem, target.regions, settings, steps=lives.steps, progress=progress)
+    else:
+        made = plan_with_settings(problem, settings, families=families, also=also, fits=fits, progress=progress)
     if target.scratch == "tflm" and any(record.kind == "scratch" for record in problem.records):
         made = settle_workspace(made, graph, target)
+    if target.scratch == "tflm" and len(target.regions) > 1:
+        made = put_into_memories(made, graph, target)
     planset = replace(
         made,
         target=target,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgemem.records.problem import Problem
     from edgemem.targets import Target
 
-__all__ = ["regions_of", "sweep_capacity", "sweep_regions"]
+__all__ = ["regions_of", "sweep_alignments", "sweep_capacity", "sweep_regions"]
 
 
 def regions_of(plan: OffsetPlan, target: Target | None) -> Regions | None:
@@ -26,8 +26,18 @@ def regions_of(plan: OffsetPlan, target: Target | None) -> Regions | None:
         return None
     of = np.zeros(len(plan.offsets), np.int64) if plan.regions is None else plan.regions
     sizes = plan.region_sizes or (plan.size,)
-    reserved = [region.reserved for region in target.regions[1 : len(sizes)]] if target else []
-    return Regions(of, sizes, ((), *reserved))
+    behind = target.regions[: len(sizes)] if target else ()
+    alignments = tuple(region.alignment for region in behind)
+    return Regions(of, sizes, ((), *(region.reserved for region in behind[1:])), alignments)
+
+
+def sweep_alignments(problem: Problem, plan: OffsetPlan, regions: Regions) -> Iterator[Violation]:
+    """Records at offsets that are no multiples of the alignment of their region."""
+    for r, alignment in enumerate(regions.alignments):
+        wrong = (problem.size > 0) & (regions.of == r) & (plan.offsets % alignment != 0)
+        for i in np.flatnonzero(wrong).tolist():
+            message = f"offset {plan.offsets[i]} of {problem.names[i]!r} in region {r} is no multiple of {alignment}"
+            yield violation(plan, Cause.MISALIGNED, message, problem.names[i])
 
 
 def sweep_regions(problem: Problem, plan: OffsetPlan) -> Iterator[Violation]:

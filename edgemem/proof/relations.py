@@ -63,8 +63,10 @@ class Regions:
         of: int64 [n], the region of each record.
         sizes: the arena of each region in bytes.
         reserved: ranges [begin, end) that no record may use, region by region; none by default.
+        alignments: of every offset, region by region, besides the problem's; none by default.
     """
 
     of: Column
     sizes: tuple[int, ...]
     reserved: Sequence[Sequence[tuple[int, int]]] = ()
+    alignments: tuple[int, ...] = ()

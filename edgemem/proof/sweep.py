@@ -15,7 +15,7 @@ from edgemem.errors import PlanError
 from edgemem.native import kernels
 from edgemem.plans import OffsetPlan
 from edgemem.proof.faults import COLUMNS, describe_object_faults, describe_offset_faults
-from edgemem.proof.regions import regions_of, sweep_capacity, sweep_regions
+from edgemem.proof.regions import regions_of, sweep_alignments, sweep_capacity, sweep_regions
 from edgemem.proof.relations import Regions, Relations, relations_of
 from edgemem.proof.violations import MOST, Cause, Violation, violation
 
@@ -179,6 +179,8 @@ def _offsets(
     )
     yield from describe_offset_faults(problem, plan, rows.reshape(-1, COLUMNS).tolist(), ranges, regions)
     yield from sweep_regions(problem, plan)
+    if regions is not None:
+        yield from sweep_alignments(problem, plan, regions)
 
 
 def _objects(problem: Problem, plan: SharedObjectsPlan) -> Iterator[Violation]:

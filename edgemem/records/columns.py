@@ -35,7 +35,7 @@ class ProblemColumns:
         "reserved",
         "roles",
         "size",
-        "spill_cost",
+        "traffic",
         "within",
     )
 
@@ -50,7 +50,7 @@ class ProblemColumns:
     overlap: NDArray[np.int64] | None
     within: NDArray[np.int64] | None
     regions: NDArray[np.int64] | None
-    spill_cost: NDArray[np.int64] | None
+    traffic: NDArray[np.int64] | None
     roles: NDArray[np.int64] | None
     phases: NDArray[np.int64] | None
 

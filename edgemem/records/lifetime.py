@@ -11,7 +11,7 @@ so that both follow the same rules.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError, UnsupportedError
@@ -27,6 +27,7 @@ from edgemem.records.problem import Problem, UsageRecord
 from edgemem.records.sizes import tensor_bytes
 from edgemem.records.tensor_requests import join_states, pin_tensors
 from edgemem.records.textures import texel_extent
+from edgemem.records.traffic import with_traffic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,8 +60,10 @@ def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes
 
     Tensors that alias under the target's rules (`edgemem.model.aliasing`) share one record, and so do tensors in bodies
     that are one piece of memory (`edgemem.records.bodies`), unless they are to be `apart`: for plans that somebody
-    else made. Raises UnsupportedError for an activation whose dtype has no fixed width, ModelError for an alignment at
-    which tensors share layers of textures, and as `find_lives`.
+    else made. Where a target has several regions, records may lie in any of them, and have their traffic.
+
+    Raises UnsupportedError for an activation whose dtype has no fixed width, ModelError for an alignment at which
+    tensors share layers of textures, and as `find_lives`.
     """
     if target.layer_rows and target.alignment % target.layer_bytes:
         raise ModelError(
@@ -102,6 +105,14 @@ def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes
     if is_related:
         kept = {life.names[0] for life in lives.values() if life.kept}
         found = find_relations(graph, steps, target, records, kept, slots)
+    if len(target.regions) > 1 and not target.texels:
+        layout = graph.layout
+        records = with_traffic(
+            records, steps, sharing.views, lambda name: tensor_bytes(lives[name].tensor, target, layout)
+        )
+        if target.scratch != "tflm":  # TensorFlow Lite Micro has one arena for all of them
+            anywhere = tuple(range(len(target.regions)))
+            records = [replace(record, regions=anywhere) for record in records]
     problem = Problem(
         records,
         alignment=target.alignment,

@@ -51,7 +51,7 @@ class UsageRecord:
         offset: bytes from the start of the arena where it must be, a multiple of the alignment; None: anywhere. Shared
             objects have no offsets and take no notice.
         regions: indices of the regions it may lie in, ascending; () is any.
-        spill_cost: cost of keeping it in another than the first region it may lie in; the unit is the target's.
+        traffic: bytes that operators read and write in it in a run; what it costs where depends on the region.
     """
 
     name: str
@@ -62,7 +62,7 @@ class UsageRecord:
     tensors: tuple[str, ...] = ()
     offset: int | None = None
     regions: tuple[int, ...] = ()
-    spill_cost: int = 0
+    traffic: int = 0
 
 
 class Constraints(TypedDict, total=False):
@@ -92,7 +92,7 @@ class Problem(ProblemColumns):
             the alignment. All that lie inside one record, by chains, hold parts of one value, and may share bytes with
             each other. None without any.
         regions: int64 [n], bit k is set where record i may lie in region k; 0 is any region. None if all may.
-        spill_cost: int64 [n], as for `UsageRecord`; None if all are 0.
+        traffic: int64 [n], as for `UsageRecord`; None if all are 0.
         roles: int64 [n], -1 for none: records of one role are the same tensor of different stripes. A search may try
             them at one offset; no plan has to, so it is no feature of the problem. None if no record has one.
         phases: int64 [n, 2], the phases of a program (such as the forward pass of a microbatch) in which a record
@@ -123,7 +123,7 @@ class Problem(ProblemColumns):
         if negative is not None:
             raise ModelError(f"record {negative!r} has a negative offset")
         # Few records are of these, so that one pass over all of them is enough for most problems.
-        special = [i for i, r in enumerate(rows) if r.kind == "state" or r.regions or r.spill_cost]
+        special = [i for i, r in enumerate(rows) if r.kind == "state" or r.regions or r.traffic]
         self._names: tuple[str, ...] | None = None
         self._records: tuple[UsageRecord, ...] | None = rows
         self._fill(
@@ -134,7 +134,7 @@ class Problem(ProblemColumns):
             reserved=reserved,
             relations=(overlap, within),
             regions=[_mask(r) for r in rows] if any(rows[i].regions for i in special) else None,
-            spill_cost=[r.spill_cost for r in rows] if any(rows[i].spill_cost for i in special) else None,
+            traffic=[r.traffic for r in rows] if any(rows[i].traffic for i in special) else None,
             hints=(roles, phases),
             states=[i for i in special if rows[i].kind == "state"],
         )
@@ -153,7 +153,7 @@ class Problem(ProblemColumns):
         overlap: Rows = (),
         within: Rows = (),
         regions: ArrayLike | None = None,
-        spill_cost: ArrayLike | None = None,
+        traffic: ArrayLike | None = None,
         roles: ArrayLike | None = None,
         phases: ArrayLike | None = None,
     ) -> Problem:
@@ -169,7 +169,7 @@ class Problem(ProblemColumns):
             reserved=reserved,
             relations=(overlap, within),
             regions=regions,
-            spill_cost=spill_cost,
+            traffic=traffic,
             hints=(roles, phases),
         )
         if self._names is not None and len(self._names) != len(self):
@@ -199,7 +199,7 @@ class Problem(ProblemColumns):
         reserved: Iterable[tuple[int, int]],
         relations: tuple[Rows, Rows],
         regions: ArrayLike | None,
-        spill_cost: ArrayLike | None,
+        traffic: ArrayLike | None,
         hints: tuple[ArrayLike | None, ArrayLike | None],
         states: Sequence[int] = (),
     ) -> None:
@@ -234,8 +234,8 @@ class Problem(ProblemColumns):
         if masks is not None and (masks >> MOST_REGIONS).any():
             raise ModelError(f"regions are numbered 0 to {MOST_REGIONS - 1}, a bit each")
         self.regions = masks if masks is not None and masks.any() else None
-        costs = check("spill_cost", spill_cost, "spill cost")
-        self.spill_cost = costs if costs is not None and costs.any() else None
+        moved = check("traffic", traffic, "traffic")
+        self.traffic = moved if moved is not None and moved.any() else None
         same = check("roles", hints[0], "role", least=-1)
         self.roles = same if same is not None and (same >= 0).any() else None
         phases = check("phases", hints[1], "phase", least=-1, width=2)
@@ -315,10 +315,10 @@ class Problem(ProblemColumns):
             columns = zip(self.names, self.first_op.tolist(), self.last_op.tolist(), sizes, strict=True)
             pins = [None] * len(self) if self.pinned is None else [p if p >= 0 else None for p in self.pinned.tolist()]
             masks = [0] * len(self) if self.regions is None else self.regions.tolist()
-            costs = [0] * len(self) if self.spill_cost is None else self.spill_cost.tolist()
+            traffic = [0] * len(self) if self.traffic is None else self.traffic.tolist()
             self._records = tuple(
-                UsageRecord(*row, offset=pin, regions=region_indices(mask), spill_cost=cost)
-                for row, pin, mask, cost in zip(columns, pins, masks, costs, strict=True)
+                UsageRecord(*row, offset=pin, regions=region_indices(mask), traffic=moved)
+                for row, pin, mask, moved in zip(columns, pins, masks, traffic, strict=True)
             )
         return self._records
 

@@ -6,11 +6,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from edgemem.report.offsets import best_offsets
+from edgemem.report.regions import region_uses
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
 
-__all__ = ["as_c_header", "comment", "identifier", "kernel_warning", "prefix_of", "quoted"]
+__all__ = ["as_c_header", "comment", "identifier", "kernel_warning", "prefix_of", "quoted", "region_macros"]
 
 # Of C and C++, in lower case: other identifiers of a name are in capitals.
 _WORDS: Final = """
@@ -42,19 +43,29 @@ _KEYWORDS: Final = frozenset((*_WORDS.split(), *_FUNCTIONS.split()))
 def as_c_header(planset: PlanSet, name: str) -> str:
     """The header's text. `name` is a C identifier that every macro begins with, in capitals.
 
-    Each macro is followed by the tensor's name as the model has it, in a comment. Raises PlanError without an offset
-    plan.
+    Each macro is followed by the tensor's name as the model has it, in a comment. Where the target has several regions,
+    each has an arena, and each tensor the region that its offset is in. Raises PlanError without an offset plan.
     """
-    plan = best_offsets(planset)
+    plan, uses = best_offsets(planset), region_uses(planset)
     upper, warning = name.upper(), kernel_warning(planset)
+    regions = region_macros(planset)
+    sizes = [f"#define {upper}_ARENA_SIZE {plan.size}", f"#define {upper}_ARENA_ALIGNMENT {planset.problem.alignment}"]
+    if uses:
+        sizes = [f"/* The arena of each region, and the number of the region. Their sizes add up to {plan.size}. */"]
+    for number, (use, macro) in enumerate(zip(uses, regions, strict=True)):
+        sizes += [
+            f"/* {comment(use.region.name)} */",
+            f"#define {upper}_ARENA_SIZE_{macro} {use.arena}",
+            f"#define {upper}_ARENA_ALIGNMENT_{macro} {use.alignment}",
+            f"#define {upper}_ARENA_NUMBER_{macro} {number}",
+        ]
     lines = [
         f"/* Memory plan: {comment(plan.strategy)}, {len(planset.problem)} records. Offsets and sizes in bytes. */",
         *([f"/* {comment(warning)} */"] if warning else []),
         f"#ifndef {upper}_PLAN_H_",
         f"#define {upper}_PLAN_H_",
         "",
-        f"#define {upper}_ARENA_SIZE {plan.size}",
-        f"#define {upper}_ARENA_ALIGNMENT {planset.problem.alignment}",
+        *sizes,
         *([f"#define {upper}_KERNELS {quoted(planset.kernels)}"] if warning else []),
         "",
     ]
@@ -65,7 +76,17 @@ def as_c_header(planset: PlanSet, name: str) -> str:
             lines.append(f"/* {comment(tensor)} */")
             lines.append(f"#define {upper}_OFFSET_{macro} {int(plan.offsets[i])}")
             lines.append(f"#define {upper}_SIZE_{macro} {int(planset.problem.size[i])}")
+            if uses:
+                region = regions[0 if plan.regions is None else int(plan.regions[i])]
+                lines.append(f"#define {upper}_REGION_{macro} {upper}_ARENA_NUMBER_{region}")
     return "\n".join([*lines, "", f"#endif  /* {upper}_PLAN_H_ */", ""])
+
+
+def region_macros(planset: PlanSet) -> tuple[str, ...]:
+    """The regions of a plan set's target as parts of macros, each another; () where there is one region."""
+    used: dict[str, int] = {}
+    names = [use.region.name for use in region_uses(planset)]
+    return tuple(_unique(identifier(name).upper() or "REGION", used) for name in names)
 
 
 def kernel_warning(planset: PlanSet) -> str:

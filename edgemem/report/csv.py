@@ -55,8 +55,8 @@ def _related(problem: Problem) -> dict[str, Sequence[object]]:
     columns: dict[str, Sequence[object]] = {}
     if problem.regions is not None:
         columns["regions"] = ["|".join(map(str, record.regions)) for record in problem.records]
-    if problem.spill_cost is not None:
-        columns["spill_cost"] = problem.spill_cost.tolist()
+    if problem.traffic is not None:
+        columns["traffic"] = problem.traffic.tolist()
     for name, rows in (("overlap", problem.overlap), ("within", problem.within)):
         if rows is not None:
             columns[name] = _entries(problem, rows)

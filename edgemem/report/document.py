@@ -9,6 +9,7 @@ from edgemem.model.profiles import KERNELS
 from edgemem.model.steps import steps_of
 from edgemem.plans import OffsetPlan
 from edgemem.report.peak import find_peak
+from edgemem.report.regions import region_uses
 from edgemem.targets import to_table
 
 if TYPE_CHECKING:
@@ -48,6 +49,23 @@ def document(planset: PlanSet, graph: Graph | None = None) -> dict[str, Any]:
             "alive": [{"name": name, "size": size} for name, size in peak.alive],
         },
     }
+    uses = region_uses(planset)
+    if uses and planset.best_offsets is not None:
+        data["regions"] = {
+            "cost": sum(use.cost for use in uses),
+            "cost_bound": planset.best_offsets.cost_bound,
+            "uses": [
+                {
+                    "name": use.region.name,
+                    "arena": use.arena,
+                    "capacity": use.region.capacity,
+                    "byte_cost": use.region.cost,
+                    "moved": use.moved,
+                    "cost": use.cost,
+                }
+                for use in uses
+            ],
+        }
     if planset.digest:
         data["model"] = {
             "digest": planset.digest,
@@ -71,7 +89,7 @@ def document(planset: PlanSet, graph: Graph | None = None) -> dict[str, Any]:
                     "tensors": list(r.tensors),
                     "offset": r.offset,
                     **({"regions": list(r.regions)} if planset.problem.regions is not None else {}),
-                    **({"spill_cost": r.spill_cost} if planset.problem.spill_cost is not None else {}),
+                    **({"traffic": r.traffic} if planset.problem.traffic is not None else {}),
                 }
                 for r in planset.problem.records
             ],

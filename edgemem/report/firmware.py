@@ -10,7 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from edgemem.report.c_header import comment, prefix_of, quoted
+from edgemem.errors import UnsupportedError
+from edgemem.report.c_header import comment, identifier, prefix_of, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,8 @@ class Firmware:
         variables: how many resource variables the model has.
         self_test: None if it was not made.
         shared_arena: the name of the arena that it shares with other models; "" for one of its own.
+        places: the regions of the arena and of the persistent arena, by name; () where the plan is for one region.
+        persistent: bytes of an arena for the tail alone, beside that of the head; 0 where one arena holds both.
     """
 
     name: str
@@ -63,6 +66,8 @@ class Firmware:
     variables: int = 0
     self_test: SelfTest | None = None
     shared_arena: str = ""
+    places: tuple[str, ...] = ()
+    persistent: int = 0
 
     @property
     def prefix(self) -> str:
@@ -131,8 +136,13 @@ def _zephyr(models: Sequence[Firmware]) -> dict[str, str | bytes]:
 
 
 def _esphome(models: Sequence[Firmware]) -> dict[str, str | bytes]:
-    """A model of ESPHome's micro_wake_word, with its manifest; thresholds are those of its documentation."""
+    """A model of ESPHome's micro_wake_word, with its manifest; thresholds are those of its documentation.
+
+    Raises UnsupportedError for two arenas.
+    """
     (firmware,) = models
+    if firmware.persistent:
+        raise UnsupportedError("ESPHome has one arena, and the plan has two; plan for a target with one region")
     file = f"{firmware.prefix}.tflite"
     micro = {
         "probability_cutoff": 0.97,
@@ -168,6 +178,8 @@ def _declarations(firmware: Firmware) -> str:
     arena, arena_size = firmware.arena_prefix, f"{firmware.arena_prefix.upper()}_TENSOR_ARENA_SIZE"
     warned = f"/* {comment(firmware.warning)} */\n" if firmware.warning else ""
     kernels = firmware.kernels or "any kernels"
+    has_two = bool(firmware.persistent)
+    second = f"extern uint8_t {prefix}_persistent_arena[{upper}_PERSISTENT_ARENA_SIZE];\n" * has_two
     parts = f"""/* {comment(firmware.about)} */
 {warned}#ifndef {upper}_MODEL_H_
 #define {upper}_MODEL_H_
@@ -185,7 +197,7 @@ extern "C" {{
 
 /* Other kernels may ask for more workspace, and ESP-NN's do: interpreter.arena_used_bytes() tells what is in use. */
 #define {arena_size} {firmware.arena_size}
-#define {upper}_KERNELS {quoted(kernels)}
+{_places(firmware)}#define {upper}_KERNELS {quoted(kernels)}
 /* What MicroMutableOpResolver and MicroResourceVariables::Create want to know. */
 #define {upper}_OPERATORS {len(firmware.adders) + len(firmware.others)}
 #define {upper}_RESOURCE_VARIABLES {firmware.variables}
@@ -193,7 +205,7 @@ extern "C" {{
 extern const unsigned char {prefix}[];
 extern const unsigned int {prefix}_len;
 extern uint8_t {arena}_tensor_arena[{arena_size}];
-
+{second}
 #ifdef __cplusplus
 }}  // extern "C"
 {_resolver(firmware)}#endif
@@ -207,14 +219,44 @@ def _definitions(firmware: Firmware, has_arena: bool) -> str:
     prefix, upper, content = firmware.prefix, firmware.prefix.upper(), firmware.content
     rows = (content[start : start + _BYTES_A_LINE] for start in range(0, len(content), _BYTES_A_LINE))
     body = ",\n".join("  " + ", ".join(f"0x{byte:02x}" for byte in row) for row in rows)
-    arena = firmware.arena_prefix
-    size = f"{arena.upper()}_TENSOR_ARENA_SIZE"
-    memory = f"\n{upper}_ALIGNED uint8_t {arena}_tensor_arena[{size}];\n" if has_arena else ""
+    memory = _memory(firmware) if has_arena else ""
     return f"""{upper}_ALIGNED const unsigned char {prefix}[] = {{
 {body}
 }};
 const unsigned int {prefix}_len = {len(content)};
 {memory}"""
+
+
+def _memory(firmware: Firmware) -> str:
+    """The arena, and that of the tail where it has one of its own."""
+    prefix, upper, arena = firmware.prefix, firmware.prefix.upper(), firmware.arena_prefix
+    place = f"{upper}_TENSOR_ARENA_PLACE " * bool(firmware.places)
+    text = f"\n{upper}_ALIGNED {place}uint8_t {arena}_tensor_arena[{arena.upper()}_TENSOR_ARENA_SIZE];\n"
+    if firmware.persistent:
+        text += (
+            f"{upper}_ALIGNED {upper}_PERSISTENT_ARENA_PLACE uint8_t "
+            f"{prefix}_persistent_arena[{upper}_PERSISTENT_ARENA_SIZE];\n"
+        )
+    return text
+
+
+def _places(firmware: Firmware) -> str:
+    """Macros for the memories of the arenas, which the firmware defines as its linker script has them."""
+    prefix, upper, text = firmware.prefix, firmware.prefix.upper(), ""
+    if firmware.persistent:
+        text = f"""/* For MicroInterpreter: tflite::MicroAllocator::Create({prefix}_persistent_arena,
+   {upper}_PERSISTENT_ARENA_SIZE, {prefix}_tensor_arena, {upper}_TENSOR_ARENA_SIZE). The first holds the tail, the
+   second tensors and workspace. */
+#define {upper}_PERSISTENT_ARENA_SIZE {firmware.persistent}
+"""
+    for region, arena in zip(firmware.places, ("TENSOR", "PERSISTENT"), strict=False):
+        section = f'__attribute__((section(".{identifier(region)}")))'
+        text += f"""/* In the region {comment(region)}: define it such as {section}. */
+#ifndef {upper}_{arena}_ARENA_PLACE
+#define {upper}_{arena}_ARENA_PLACE
+#endif
+"""
+    return text
 
 
 def _resolver(firmware: Firmware) -> str:

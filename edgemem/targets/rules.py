@@ -26,11 +26,15 @@ class Region:
     Attributes:
         capacity: bytes, or None for as much as it takes.
         reserved: ranges of bytes, [begin, end) from its start, that no offset plan may use.
+        cost: of a byte that an operator reads or writes here, in any unit that all regions share.
+        alignment: of every offset here where it is larger than the target's; bytes, a power of two.
     """
 
     name: str
     capacity: int | None = None
     reserved: tuple[tuple[int, int], ...] = ()
+    cost: int = 1
+    alignment: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ class Target:
             then the plan is of offsets, in bytes.
         texture_side: the largest width and height of a texture.
         binding: the most bytes that one tensor may take, 0 for any number.
-        regions: where the arena goes, in order of preference; one or more.
+        regions: where tensors go; one or more. Of several, each tensor is in the one where its bytes cost least, as far
+            as capacities allow, and in the first of those that cost the same.
         pins: tensor -> offset in bytes from the start of the first region, where the tensor must be.
         states: graph input -> the value that is this input in the next run (a KV cache); see `match_states`. Both are
             one record, which is in the arena for the whole run whatever `inputs` and `outputs` say.
@@ -101,10 +106,11 @@ class Target:
     states: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Copies the mappings, so that a later change of them does not change the target."""
+        """Copies the mappings, so that a later change of them does not change the target; raises the alignment."""
         if not self.regions:
             raise ModelError(f"target {self.name!r} has no region; give one or more")
         object.__setattr__(self, "regions", tuple(self.regions))
+        object.__setattr__(self, "alignment", max(self.alignment, min(r.alignment for r in self.regions)))
         object.__setattr__(self, "pins", dict(self.pins))
         object.__setattr__(self, "states", dict(self.states))
         below = next((tensor for tensor, offset in self.pins.items() if offset < 0), None)

@@ -39,15 +39,17 @@ _MOST_REGIONS = 62
 _MOST = 2**63 - 1
 _MOST_ALIGNMENT = 2**62
 _MOST_BYTES = 1 << 20  # of a TOML file
+_MOST_COST = 10**6  # of a byte, so that sums over a model stay far within int64
 
 
 def find_target(name: str) -> Target:
     """A built-in target by name, or the user's own from a TOML file.
 
     The file has the attributes of `Target` as keys (those not given are as in `generic`); one or more `[[region]]`
-    with `name`, `capacity` ("256KiB" or bytes) and `reserved` (["0..4KiB"]); a table `[pins]` of tensors and offsets
-    ("4KiB" or bytes); and a table `[states]` of graph inputs and the values that they are in the next run. Raises
-    ModelError for a file that cannot be read, is larger than 1 MiB, or has a key or value that is none of these.
+    with `name`, `capacity` ("256KiB" or bytes), `reserved` (["0..4KiB"]), `cost` and `alignment`; a table `[pins]` of
+    tensors and offsets ("4KiB" or bytes); and a table `[states]` of graph inputs and the values that they are in the
+    next run. Raises ModelError for a file that cannot be read, is larger than 1 MiB, or has a key or value that is
+    none of these.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
@@ -80,9 +82,7 @@ def from_table(table: Mapping[str, Any], *, where: str) -> Target:
         if type(value) is not type(default) or (choices and value not in choices):
             expected = f"one of {', '.join(choices)}" if choices else type(default).__name__
             raise ModelError(f"{where}: {key} is {expected}, not {short_repr(value)}")
-    alignment = fields.get("alignment", 64)
-    if not 0 < alignment <= _MOST_ALIGNMENT or alignment & (alignment - 1):
-        raise ModelError(f"{where}: alignment {short_repr(alignment)} is not a power of two up to 2**62")
+    _check_alignment(fields.get("alignment", 64), where)
     if not isinstance(regions, list) or len(regions) > _MOST_REGIONS:
         raise ModelError(f"{where}: regions are written as [[region]], {_MOST_REGIONS} at most")
     if regions:
@@ -103,6 +103,7 @@ def to_table(target: Target) -> dict[str, Any]:
             entry["capacity"] = region.capacity
         if region.reserved:
             entry["reserved"] = [f"{begin}..{end}" for begin, end in region.reserved]
+        entry |= {key: value for key in ("cost", "alignment") if (value := getattr(region, key)) != 1}
         regions.append(entry)
     for name in ("pins", "states"):
         mapping = dict(table.pop(name))
@@ -111,14 +112,25 @@ def to_table(target: Target) -> dict[str, Any]:
     return {**table, "region": regions}
 
 
+def _check_alignment(alignment: int, where: str) -> None:
+    if not 0 < alignment <= _MOST_ALIGNMENT or alignment & (alignment - 1):
+        raise ModelError(f"{where}: alignment {short_repr(alignment)} is not a power of two up to 2**62")
+
+
 def _region(table: object, where: str) -> Region:
-    if not isinstance(table, dict) or set(table) - {"name", "capacity", "reserved"}:
-        raise ModelError(f"{where}: a region has a name, a capacity, and reserved ranges")
+    if not isinstance(table, dict) or set(table) - {"name", "capacity", "reserved", "cost", "alignment"}:
+        raise ModelError(f"{where}: a region has a name, a capacity, reserved ranges, a cost, and an alignment")
     name, capacity = table.get("name", "arena"), table.get("capacity")
+    cost, alignment = table.get("cost", 1), table.get("alignment", 1)
+    if type(cost) is not int or not 0 <= cost <= _MOST_COST:
+        raise ModelError(f"{where}: the cost of a byte is a whole number, 0 to {_MOST_COST}, not {short_repr(cost)}")
+    _check_alignment(alignment if type(alignment) is int else 0, where)
     return Region(
         name if isinstance(name, str) else short_repr(name),
         None if capacity is None else _bytes(capacity, f"{where}: capacity {short_repr(capacity)}"),
         _ranges(table.get("reserved", []), where),
+        cost,
+        alignment,
     )
 
 

@@ -27,13 +27,13 @@ _SEEDS = (
     "id,lower,upper,size_bytes\na,0,1,100\nb,1,2,200\n",
     "tensor,first_op,last_op,size\na,0,1,4x8\nb,1,2,16X2\n",
     "tensor,first_op,last_op,size,offset,kind,object\na,0,1,100,0,input,0\nb,1,2,200,,state,1\nb,0,2,8,512,output,\n",
-    "tensor,first_op,last_op,size,regions,spill_cost\na,0,1,100,0|1,3\nb,1,2,200,1,\n",
+    "tensor,first_op,last_op,size,regions,traffic\na,0,1,100,0|1,3\nb,1,2,200,1,\n",
     "tensor,first_op,last_op,size,overlap,within\na,0,1,100,b@0 c@-4,\nb,1,2,200,,\nc,1,2,4,,b@8\nd%20e,1,1,4,,c@0\n",
     "tensor,first_op,last_op,size,offset\n" + "".join(f"t{i},{i},{i + 3},{64 * i},\n" for i in range(40)),
 )
 _WORDS = (
     *("tensor", "first_op", "last_op", "size", "size_bytes", "id", "lower", "upper", "offset", "kind", "regions"),
-    *("spill_cost", "overlap", "within", "object", "input", "output", "state", "variable", "scratch", "0|1", "61|62"),
+    *("traffic", "overlap", "within", "object", "input", "output", "state", "variable", "scratch", "0|1", "61|62"),
     *("a@0", "b@-4", "c@8", "4x8", "4x8x2", "1x1x1x1", "0x0", "99999999999x99999999999"),
 )
 _RULES = ("offsets/greedy_by_size", "shared_objects/greedy_by_size", "offsets/pyramid", "offsets/naive")

@@ -50,7 +50,7 @@ def test_a_file_of_one_is_the_plan_set_alone(p: PlanSet) -> None:
     plain_graph = p.recording is None and p.settings == Settings()
     one_region = p.target is None or not (p.target.pins or p.target.states or p.target.regions[1:])
     one_region &= all(plan.regions is None for plan in p.offsets)
-    unrelated = not p.problem.features - {"pinned", "reserved"} and p.problem.spill_cost is None
+    unrelated = not p.problem.features - {"pinned", "reserved"} and p.problem.traffic is None
     assert (encode(p)[4] < 4) == (plain_graph and one_region and unrelated)
 
 

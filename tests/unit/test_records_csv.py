@@ -38,7 +38,7 @@ def same(a: Problem, b: Problem) -> bool:
 def test_every_column_says_something(tmp_path: Path) -> None:
     problem = read(
         tmp_path / "records.csv",
-        "id,lower,upper,size_bytes,within,kind,overlap,regions,spill_cost,offset,object\n"
+        "id,lower,upper,size_bytes,within,kind,overlap,regions,traffic,offset,object\n"
         "the cache,0,4,64,,state,,0,7,128,1\n"
         "in,0,2,32,,input,out@-16 copy@0,0|1,,,\n"
         "out,1,3,32,,tensor,,1,,,\n"
@@ -69,7 +69,7 @@ HEAD = "tensor,first_op,last_op,size"
         (f"{HEAD},kind\na,0,1,4,state\nb,0,2,4,\n", "'a' is a state, which is in use for the whole run, 0 to 2"),
         (f"{HEAD},regions\na,0,1,4,0+1\n", "line 2: regions '0[+]1' is no indices"),
         (f"{HEAD},regions\na,0,1,4,1|0\n", "regions [(]1, 0[)]; give their indices"),
-        (f"{HEAD},spill_cost\na,0,1,4,-3\n", "line 2: spill_cost '-3' is no whole number"),
+        (f"{HEAD},traffic\na,0,1,4,-3\n", "line 2: traffic '-3' is no whole number"),
         (f"{HEAD},overlap\na,0,1,4,b\n", "line 2: overlap 'b' is not NAME@NUMBER"),
         (f"{HEAD},overlap\na,0,1,4,b@x\n", "line 2: overlap 'b@x' is not NAME@NUMBER"),
         (f"{HEAD},overlap\na,0,1,4,b@0\n", "line 2: overlap: no record has the name 'b'"),
@@ -156,7 +156,7 @@ def test_an_exported_plan_is_read_back_with_its_places(
     tmp_path_factory: pytest.TempPathFactory, problem: Problem
 ) -> None:
     free = Problem(
-        [UsageRecord(r.name, r.first_op, r.last_op, r.size, spill_cost=r.spill_cost) for r in problem.records],
+        [UsageRecord(r.name, r.first_op, r.last_op, r.size, traffic=r.traffic) for r in problem.records],
         overlap=() if problem.overlap is None else problem.overlap,
     )
     planset = make_plans(free, choices("greedy_by_size"))

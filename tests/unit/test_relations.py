@@ -51,7 +51,7 @@ def test_relations_are_read_only_columns() -> None:
     assert again.overlap is not None
     assert again.overlap.tolist() == [[0, 1, 0]]
     plain = Problem([A, B, C])
-    assert (plain.overlap, plain.within, plain.regions, plain.spill_cost) == (None, None, None, None)
+    assert (plain.overlap, plain.within, plain.regions, plain.traffic) == (None, None, None, None)
     assert plain.features == frozenset()
 
 
@@ -205,20 +205,20 @@ def test_a_state_is_there_for_the_whole_run() -> None:
 
 
 def test_regions_are_masks() -> None:
-    problem = Problem([replace(A, regions=(0, 2)), B, replace(C, regions=(1,), spill_cost=5)])
+    problem = Problem([replace(A, regions=(0, 2)), B, replace(C, regions=(1,), traffic=5)])
     assert problem.regions is not None
-    assert problem.spill_cost is not None
+    assert problem.traffic is not None
     assert problem.regions.tolist() == [5, 0, 2]
-    assert problem.spill_cost.tolist() == [0, 0, 5]
+    assert problem.traffic.tolist() == [0, 0, 5]
     columns = Problem.from_arrays(
-        problem.first_op, problem.last_op, problem.size, names="abc", regions=[5, 0, 2], spill_cost=[0, 0, 5]
+        problem.first_op, problem.last_op, problem.size, names="abc", regions=[5, 0, 2], traffic=[0, 0, 5]
     )
     assert columns.records == problem.records
     for regions in ((1, 0), (0, 0), (-1,), (62,)):
         with pytest.raises(ModelError, match="record 'a' has the regions"):
             Problem([replace(A, regions=regions)])
-    with pytest.raises(ModelError, match="negative spill cost"):
-        Problem([replace(A, spill_cost=-1)])
+    with pytest.raises(ModelError, match="negative traffic"):
+        Problem([replace(A, traffic=-1)])
     with pytest.raises(ModelError, match="numbered 0 to 61"):
         Problem.from_arrays([0], [0], [1], regions=[2**62])
     with pytest.raises(ModelError, match="no region that both may lie in"):
@@ -314,24 +314,24 @@ def test_what_a_strategy_gives_is_checked(values: object, what: str) -> None:
 
 
 def test_json_has_the_columns_that_are_used() -> None:
-    records = [replace(A, regions=(0,), spill_cost=3), B]
+    records = [replace(A, regions=(0,), traffic=3), B]
     used = replace(
         make_plans(Problem([A, B]), choices("offsets/naive")), problem=Problem(records, overlap=[(0, 1, 0)]), digest="x"
     )
     data = document(used)["model"]
     assert data["overlap"] == [[0, 1, 0]]
     assert "within" not in data
-    assert [(r["regions"], r["spill_cost"]) for r in data["records"]] == [([0], 3), ([], 0)]
+    assert [(r["regions"], r["traffic"]) for r in data["records"]] == [([0], 3), ([], 0)]
     plain = document(replace(used, problem=Problem([A, B])))
     assert not {"overlap", "within"} & plain["model"].keys()
-    assert not {"regions", "spill_cost"} & plain["model"]["records"][0].keys()
+    assert not {"regions", "traffic"} & plain["model"]["records"][0].keys()
     placed = replace(used.offsets[0], regions=np.array([0, 1]), region_sizes=(64, 32))
     assert document(replace(used, offsets=(placed,)))["plans"][0]["region_sizes"] == [64, 32]
     json.dumps(data)
 
 
 def test_relations_survive_a_plan_file() -> None:
-    records = [replace(A, regions=(0,), spill_cost=3), B, C]
+    records = [replace(A, regions=(0,), traffic=3), B, C]
     plain = make_plans(Problem([A, B, C]), choices("offsets/naive"))
     placed = replace(plain.offsets[0], regions=np.array([0, 1, 1]), region_sizes=(64, 48))
     planset = replace(plain, problem=Problem(records, overlap=[(0, 1, -4)], within=[(2, 1, 16)]), offsets=(placed,))
