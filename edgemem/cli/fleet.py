@@ -18,7 +18,7 @@ from edgemem.cli.options import FileCommand, parsed_size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from edgemem.fleet.sources import Source
+    from edgemem.fleet.sources import FleetModel
     from edgemem.fleet.task import FleetRow, Task
 
 __all__ = ["FleetCommand"]
@@ -119,6 +119,12 @@ class FleetCommand(FileCommand):
         self._own = {p.name or "": p for p in own}
         self.params += own
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, is_own in (("Options", False), ("Options for several models", True)):
+            params = [p for p in self.get_params(ctx) if (p.name in self._own) is is_own]
+            with formatter.section(title):
+                formatter.write_dl([record for p in params if (record := p.get_help_record(ctx)) is not None])
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         run = None if ctx.resilient_parsing else self._run_of(ctx, list(args))
         if run is None:
@@ -138,8 +144,7 @@ class FleetCommand(FileCommand):
         given, rest, _ = self.make_parser(ctx).parse_args(args=args)
         argument = next(p for p in self.params if isinstance(p, click.Argument))
         first = given.pop(argument.name or "", ())
-        sources = (*((first,) if isinstance(first, str) else first or ()), *rest)
-        sources = tuple(text for text in sources if isinstance(text, str))
+        sources = (*((first,) if isinstance(first, str) else ()), *rest)
         if not sources or given.get("help"):
             return None
         points = tuple(self._points(given))
@@ -207,7 +212,7 @@ class FleetCommand(FileCommand):
         sources = find_sources(run.sources, self.suffixes, folder)
         outputs = _output_files(sources, folder) if folder is not None else {}
         tasks, rows = self._tasks(run, sources, outputs)
-        with FleetView(self, tasks, rows) as view:
+        with FleetView(self.name or "", self.doing, self.done, rows) as view:
             if tasks:
                 with executor_of(run.values["jobs"] or 1, run.values["scheduler"]) as executor:
                     for number, row in rows_of([task for _, task in tasks], executor):
@@ -223,7 +228,7 @@ class FleetCommand(FileCommand):
         ctx.exit(max((row.code for row in made), default=0))
 
     def _tasks(
-        self, run: _Run, sources: Sequence[Source], outputs: Mapping[str, Path]
+        self, run: _Run, sources: Sequence[FleetModel], outputs: Mapping[str, Path]
     ) -> tuple[list[tuple[int, Task]], list[FleetRow | None]]:
         """The tasks with the numbers of their rows, and the rows: of models that are not there, and None."""
         from edgemem.cli.exit_codes import EXIT_FAILED
@@ -275,7 +280,7 @@ def _several(name: str | None, text: str) -> list[str]:
     return [f"{dim}={value}" for value in values.split(",")]
 
 
-def _output_files(sources: Sequence[Source], output: Path) -> dict[str, Path]:
+def _output_files(sources: Sequence[FleetModel], output: Path) -> dict[str, Path]:
     """Where what is made of each model is written in the folder `output`: under its own name, or as .edgemem.
 
     Raises UsageError where `output` is or looks like a file, two would have the same name, or one would replace a file
@@ -287,7 +292,7 @@ def _output_files(sources: Sequence[Source], output: Path) -> dict[str, Path]:
         raise click.UsageError(f"-o names a folder where several models are given, and {output} looks like a file")
     named = [source for source in sources if source.location]
     read = {_file_number(Path(s.location)): s.name for s in named if Path(s.location).exists()}
-    made: dict[Path, Source] = {}
+    made: dict[Path, FleetModel] = {}
     for source in named:
         is_model = source.inside.suffix.lower() in _MODELS
         path = output / (source.inside if is_model else source.inside.with_suffix(".edgemem"))
@@ -295,8 +300,9 @@ def _output_files(sources: Sequence[Source], output: Path) -> dict[str, Path]:
             raise click.UsageError(f"{made[path].name} and {source.name} would both be written to {path}")
         if path.exists() and (replaced := read.get(_file_number(path))):
             raise click.UsageError(f"the result of {source.name} would replace {replaced}; give another folder with -o")
-        path.parent.mkdir(parents=True, exist_ok=True)
         made[path] = source
+    for path in made:
+        path.parent.mkdir(parents=True, exist_ok=True)
     return {source.location: path for path, source in made.items()}
 
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from edgemem.cli.fleet import FleetCommand
-    from edgemem.fleet.task import FleetRow, Task
+    from edgemem.fleet.task import FleetRow
 
 __all__ = ["FleetView"]
 
@@ -35,22 +34,21 @@ _MOST_FAILED: Final = 20  # rows that are shown where all are in a file
 class FleetView:
     """Shows rows as they come, while it is entered, and all of them at the end."""
 
-    def __init__(
-        self, command: FleetCommand, tasks: Sequence[tuple[int, Task]], rows: Sequence[FleetRow | None]
-    ) -> None:
-        """The rows are those that are there before the first task is done, or None."""
-        self._command = command
-        self._name = command.name or ""
+    def __init__(self, command: str, doing: str, done: str, rows: Sequence[FleetRow | None]) -> None:
+        """The rows are those that are there before the first task is done, or None.
+
+        `command` is its name, `doing` and `done` what becomes of a model.
+        """
+        self._command, self._doing, self._done = command, doing, done
         self._total = len(rows)
-        self._number = self._total - len(tasks)
-        self._failed = sum(row is not None for row in rows)
+        self._number = self._failed = sum(row is not None for row in rows)
         self._cached = 0
         self._lines: list[str] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         self._live = self._stack.enter_context(live_table())
-        self._show(self._command.doing)
+        self._show(self._doing)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -61,10 +59,10 @@ class FleetView:
         self._number += 1
         self._failed += bool(row.code)
         self._cached += row.is_cached
-        cells = [_title(row), *filter(None, cells_of(self._name, row.figures)), self._text(row)]
+        cells = [_title(row), *filter(None, cells_of(self._command, row.figures)), self._text(row)]
         self._lines = [*self._lines, "  ".join(cells)][-_MOST_LIVE:]
         cached = f", {self._cached} from the cache" if self._cached else ""
-        self._show(f"{self._command.doing}: {count_text(self._number, self._total, self._failed)}{cached}")
+        self._show(f"{self._doing}: {count_text(self._number, self._total, self._failed)}{cached}")
 
     def _show(self, what: str) -> None:
         if self._live is not None:
@@ -74,7 +72,7 @@ class FleetView:
     def _text(self, row: FleetRow) -> str:
         if row.status != OK or row.code:
             return printable(abbreviate(f"FAILED: {row.message or row.status}", most=_MOST_ERROR))
-        return printable(text_of(self._name, row.figures))
+        return printable(text_of(self._command, row.figures))
 
     def print_json(self, rows: Sequence[FleetRow], outputs: Mapping[str, Path]) -> None:
         """Print an entry a row."""
@@ -97,7 +95,7 @@ class FleetView:
             self._print_rows(shown)
             click.echo()
         failed = sum(bool(row.code) for row in rows)
-        said = [f"{len(rows) - failed} of {len(rows)} {self._command.done}"]
+        said = [f"{len(rows) - failed} of {len(rows)} {self._done}"]
         said[0] += f" and written to {output}" if output is not None and not is_short else ""
         said += [f"{failed} failed"] * bool(failed) + [f"{self._cached} were in the cache"] * bool(self._cached)
         click.echo(", ".join(said))
@@ -110,8 +108,8 @@ class FleetView:
     def _print_rows(self, rows: Sequence[FleetRow]) -> None:
         """A line a row. Where names and figures leave a terminal no room for texts, these stand below each name."""
         console = console_for()
-        headings = [heading for heading, _ in COLUMNS[self._name]]
-        lines = [(_title(row), *cells_of(self._name, row.figures), self._text(row)) for row in rows]
+        headings = [heading for heading, _ in COLUMNS[self._command]]
+        lines = [(_title(row), *cells_of(self._command, row.figures), self._text(row)) for row in rows]
         table = Table(box=None, pad_edge=False)
         for number, heading in enumerate(("file", *headings, "result")):
             is_text = number in (0, len(headings) + 1)

@@ -18,14 +18,14 @@ from edgemem.system.regular_files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["Source", "digest_of", "fetch", "file_system", "find_sources", "stamp_of"]
+__all__ = ["FleetModel", "digest_of", "fetch", "file_system", "find_sources", "stamp_of"]
 
 # What file systems tell of a file that changes with its content.
 _STAMPS: Final = ("ETag", "etag", "LastModified", "last_modified", "generation", "md5Hash", "mtime", "created")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FleetModel:
     """A model that an argument names.
 
     Attributes:
@@ -41,12 +41,14 @@ class Source:
     why_none: str = ""
 
 
-def find_sources(arguments: Sequence[str], suffixes: Sequence[str], without: Path | None = None) -> tuple[Source, ...]:
+def find_sources(
+    arguments: Sequence[str], suffixes: Sequence[str], without: Path | None = None
+) -> tuple[FleetModel, ...]:
     """The models that files, folders, globs and URLs of these name, as `found_files`.
 
     Raises MissingDependencyError for a URL without fsspec, and ModelError where the URL cannot be read.
     """
-    found: dict[str, Source] = {}
+    found: dict[str, FleetModel] = {}
     for text in arguments:
         for source in _remote(text, suffixes) if is_url(text) else _local(text, suffixes, without):
             found.setdefault(source.location or source.name, source)
@@ -98,12 +100,12 @@ def stamp_of(url: str) -> str | None:
     return hashlib.sha256(repr((public_name(url), sorted(told.items()))).encode()).hexdigest()
 
 
-def _local(text: str, suffixes: Sequence[str], without: Path | None) -> Iterator[Source]:
+def _local(text: str, suffixes: Sequence[str], without: Path | None) -> Iterator[FleetModel]:
     for file in found_files([text], suffixes, without=without):
-        yield Source(file.name, str(file.path.absolute()) if file.path else "", file.inside, file.why_none)
+        yield FleetModel(file.name, str(file.path.absolute()) if file.path else "", file.inside, file.why_none)
 
 
-def _remote(text: str, suffixes: Sequence[str]) -> list[Source]:
+def _remote(text: str, suffixes: Sequence[str]) -> list[FleetModel]:
     system, path = file_system(text)
     inside = PurePath(_name(text))
     try:
@@ -111,8 +113,8 @@ def _remote(text: str, suffixes: Sequence[str]) -> list[Source]:
             base = path.partition("*")[0].rpartition("/")[0]
             paths = sorted(system.glob(path))
         elif inside.suffix.lower() in suffixes or not system.isdir(path):
-            none = Source(public_name(text), "", inside, "there is no such file")
-            return [Source(public_name(text), text, inside)] if system.exists(path) else [none]
+            none = FleetModel(public_name(text), "", inside, "there is no such file")
+            return [FleetModel(public_name(text), text, inside)] if system.exists(path) else [none]
         else:
             base = path.rstrip("/")
             paths = [p for p in sorted(system.find(path)) if _is_wanted(p[len(base) :], suffixes)]
@@ -123,8 +125,8 @@ def _remote(text: str, suffixes: Sequence[str]) -> list[Source]:
         begin + p if begin + path.rstrip("/") == text.rstrip("/") else system.unstrip_protocol(p) for p in paths
     ]
     insides = [PurePath(p[len(base) :].lstrip("/")) for p in paths]
-    made = [Source(public_name(url), url, inside) for url, inside in zip(locations, insides, strict=True)]
-    return made or [Source(public_name(text), "", inside, "no model is in this folder")]
+    made = [FleetModel(public_name(url), url, inside) for url, inside in zip(locations, insides, strict=True)]
+    return made or [FleetModel(public_name(text), "", inside, "no model is in this folder")]
 
 
 def _is_wanted(inside: str, suffixes: Iterable[str]) -> bool:
