@@ -32,17 +32,17 @@ _BLOCK: Final = 1 << 16
 
 
 def _serve() -> None:
-    loaded: set[str] = set()
+    tried: set[str] = set()
+    needed: list[str] = []
     for line in sys.stdin:
-        question = json.loads(line)
-        answer = _run_forked(question)
-        modules = answer.pop("modules", [])
-        print(json.dumps(answer), flush=True)  # noqa: T201 - the answer
-        for name in modules:
-            if name not in loaded and name.split(".")[0] not in _THREADED:
-                loaded.add(name)
+        for name in needed:  # not before: the command before may have been the last one
+            if name not in tried and name.split(".")[0] not in _THREADED:
+                tried.add(name)
                 with suppress(Exception):  # it was made by another module, or needs a runtime
                     import_module(name)
+        answer = _run_forked(json.loads(line))
+        needed = answer.pop("modules", [])
+        print(json.dumps(answer), flush=True)  # noqa: T201 - the answer
 
 
 def _run_forked(question: dict[str, Any]) -> dict[str, Any]:
