@@ -202,7 +202,7 @@ class FleetCommand(FileCommand):
 
     def _run_all(self, ctx: click.Context, run: _Run) -> None:
         from edgemem.cli.fleet_view import FleetView
-        from edgemem.fleet.executors import executor_of, rows_of
+        from edgemem.fleet.executors import rows_of, workers_of
         from edgemem.fleet.results import check_writable, write_results
         from edgemem.fleet.sources import find_sources
 
@@ -214,8 +214,8 @@ class FleetCommand(FileCommand):
         tasks, rows = self._tasks(run, sources, outputs)
         with FleetView(self.name or "", self.doing, self.done, rows) as view:
             if tasks:
-                with executor_of(run.values["jobs"] or 1, run.values["scheduler"]) as executor:
-                    for number, row in rows_of([task for _, task in tasks], executor):
+                with workers_of(run.values["jobs"] or 1, run.values["scheduler"]) as workers:
+                    for number, row in rows_of([task for _, task in tasks], workers):
                         rows[tasks[number][0]] = row
                         view.show(row)
         made = [row for row in rows if row is not None]

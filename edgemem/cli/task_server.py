@@ -29,6 +29,7 @@ from edgemem.fleet.figures import figures_of
 _THREADED: Final = ("onnxruntime", "ai_edge_litert", "tflite_micro", "tflite_runtime", "torch", "wgpu", "ortools")
 _MOST_STDERR: Final = 1 << 14  # bytes of its end
 _BLOCK: Final = 1 << 16
+_OVER: Final = {"status": "memory limit", "message": "it needs more memory than it may take"}
 
 
 def _serve() -> None:
@@ -72,7 +73,7 @@ def _run_forked(question: dict[str, Any]) -> dict[str, Any]:
 def _end(status: int, errors: bytes, *, has_limit: bool) -> dict[str, Any]:
     """The error of a process that said nothing."""
     if has_limit and b"bad_alloc" in errors:
-        return {"status": "memory limit", "message": "it needs more memory than it may take"}
+        return _OVER
     number = os.waitstatus_to_exitcode(status)
     how = f"by {signal.Signals(-number).name}" if number < 0 else f"with exit status {number}"
     return {"status": "crash", "message": f"its process ended {how}"}
@@ -140,10 +141,9 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
         code = 0
     except SystemExit as e:
         code = e.code if isinstance(e.code, int) else 1
-    except MemoryError:
-        kind = "memory limit" if question["memory"] is not None else "MemoryError"
-        return {"status": kind, "message": "it needs more memory than it may take", "code": 1}
     except Exception as e:  # noqa: BLE001 - a fault of ours is a row, too
+        if question["memory"] is not None and isinstance(e, (MemoryError, ImportError)):
+            return {**_OVER, "code": 1}
         return _error(e)
     document = json.loads(printed.getvalue())
     figures, status, message = figures_of(command, document)

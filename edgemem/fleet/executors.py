@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,29 +13,43 @@ from edgemem.fleet.task import FleetRow
 from edgemem.fleet.worker import run_task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Executor, Future
 
     from edgemem.fleet.task import Task
 
-__all__ = ["executor_of", "rows_of"]
+__all__ = ["Workers", "rows_of", "workers_of"]
 
 _TRIES: Final = 3  # of a task whose cluster lost it
+_PAUSE_S: Final = 2.0  # between looks at whether the scheduler is there
 _PATIENCE_S: Final = 30  # until a scheduler has to answer
 
 
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Where tasks are sent.
+
+    Attributes:
+        executor: takes them.
+        is_there: whether the tasks that it took will come to an end; a scheduler may go, and come back no more.
+    """
+
+    executor: Executor
+    is_there: Callable[[], bool] = lambda: True
+
+
 @contextmanager
-def executor_of(jobs: int, scheduler: str | None) -> Iterator[Executor]:
+def workers_of(jobs: int, scheduler: str | None) -> Iterator[Workers]:
     """Threads, or the workers of a scheduler, which open the same paths and URLs and have the same edgemem installed.
 
     Raises MissingDependencyError without Dask, and ToolError where no scheduler answers.
     """
     if scheduler is None:
-        executor: Any = ThreadPoolExecutor(jobs, thread_name_prefix="fleet")
+        threads = ThreadPoolExecutor(jobs, thread_name_prefix="fleet")
         try:
-            yield executor
+            yield Workers(threads)
         finally:
-            executor.shutdown(cancel_futures=True)
+            threads.shutdown(cancel_futures=True)
         return
     try:
         distributed: Any = import_module("distributed")
@@ -44,41 +59,47 @@ def executor_of(jobs: int, scheduler: str | None) -> Iterator[Executor]:
         client = distributed.Client(scheduler, timeout=_PATIENCE_S, set_as_default=False)
     except (OSError, ValueError) as e:
         raise ToolError(f"no scheduler answers at {scheduler}: {e}") from None
-    with client:
-        executor = client.get_executor(pure=False)
-        try:
-            yield executor
-        finally:
-            executor.shutdown(wait=False)
+    try:
+        yield Workers(client.get_executor(pure=False), lambda: client.status in ("running", "connecting"))
+    finally:
+        client.close()
 
 
-def rows_of(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[int, FleetRow]]:
+def rows_of(tasks: Sequence[Task], workers: Workers) -> Iterator[tuple[int, FleetRow]]:
     """The number and the row of each task, in the order in which they are done.
 
     A task whose worker was ended runs again, as the executor has it, and one that the cluster forgot is sent again. A
     task that ends its workers each time is a row. Raises ToolError if the cluster is gone; the cache then has the rows
     that are done.
     """
-    waiting = list(range(len(tasks)))
-    for _ in range(_TRIES):
-        futures = _submitted(tasks, waiting, executor)
-        waiting = []
-        for future in as_completed(futures):
-            number = futures[future]
+    tries = dict.fromkeys(range(len(tasks)), 0)
+    futures: dict[Future[FleetRow], int] = {}
+    forgotten = list(tries)
+    while forgotten or futures:
+        for number in forgotten:
+            tries[number] += 1
+            if tries[number] > _TRIES:
+                raise _gone(len(futures) + len(forgotten))
+            try:
+                futures[workers.executor.submit(run_task, tasks[number])] = number
+            except Exception:  # noqa: BLE001 - each version of Dask has its own, of a closed client
+                raise _gone(len(futures) + len(forgotten)) from None
+        done, _ = wait(futures, _PAUSE_S, FIRST_COMPLETED)
+        if not done and not workers.is_there():
+            raise _gone(len(futures))
+        forgotten = []
+        for future in done:
+            number = futures.pop(future)
             try:
                 yield number, future.result()
             except CancelledError:
-                waiting.append(number)
+                forgotten.append(number)
             except Exception as e:  # noqa: BLE001 - of the cluster: `run_task` raises nothing
                 task = tasks[number]
                 yield number, FleetRow(task.name, task.label, status="crash", message=type(e).__name__, code=1)
-        if not waiting:
-            return
-    raise ToolError(f"the scheduler lost {len(waiting)} tasks; run the same command again, which goes on from there")
 
 
-def _submitted(tasks: Sequence[Task], numbers: Sequence[int], executor: Executor) -> dict[Future[FleetRow], int]:
-    try:
-        return {executor.submit(run_task, tasks[number]): number for number in numbers}
-    except RuntimeError as e:  # its client was closed
-        raise ToolError(f"the scheduler is gone ({e}); run the same command again, which goes on from there") from None
+def _gone(count: int) -> ToolError:
+    return ToolError(
+        f"the scheduler is gone, and {count} models with it; run the same command again, which goes on there"
+    )
