@@ -66,7 +66,7 @@ def _length(content: bytes) -> bytes:
 def _relu(shape: list[int]) -> bytes:
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+    return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
 
 
 def _outside() -> bytes:
@@ -76,11 +76,11 @@ def _outside() -> bytes:
     tensor = model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[4])
     tensor.data_location = TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value="../../../../etc/passwd")
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 def _circle() -> bytes:
     model = onnx.load_from_string(_relu([4]))
     del model.graph.node[:]
     model.graph.node.extend([helper.make_node("Add", ["x", "b"], ["y"]), helper.make_node("Relu", ["y"], ["b"])])
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())

@@ -33,7 +33,7 @@ _SWEPT: Final = ("dims", "target", "budget")  # options whose values may be seve
 _LIMIT_S: Final = 3600.0
 
 
-def _options(*, has_output: bool) -> list[click.Parameter]:
+def _options(*, has_output: bool, has_seeds: bool) -> list[click.Parameter]:
     more: dict[str, Any] = {"expose_value": False}
     made: list[click.Parameter] = [
         click.Option(
@@ -65,6 +65,11 @@ def _options(*, has_output: bool) -> list[click.Parameter]:
     ]
     if not has_output:
         made.insert(0, click.Option(["-o", "--output"], metavar="RESULTS", help="Write a row a model.", **more))
+    if has_seeds:
+        seeds = (
+            "Search with the seeds 1 to N, --jobs or all workers at once; the smallest plan wins, then the lowest seed."
+        )
+        made.append(click.Option(["--seeds"], type=click.IntRange(1, 100_000), metavar="N", help=seeds, **more))
     return made
 
 
@@ -103,19 +108,21 @@ class FleetCommand(FileCommand):
         suffixes: Sequence[str] = _MODELS,
         alone: Sequence[str] = (),
         is_pure: bool = True,
+        has_seeds: bool = False,
         **options: Any,
     ) -> None:
         """A command of click.
 
         `doing` and `done` say what becomes of a model, such as `planning` and `planned`; a folder is searched for files
         with these `suffixes`, in lower case; parameters named in `alone` belong to one model; the row of a command that
-        `is_pure` depends on the model and the options alone, and is cached.
+        `is_pure` depends on the model and the options alone, and is cached. One that `has_seeds` has the strategy
+        `search`, and --seeds for it.
         """
         super().__init__(*arguments, **options)
         self.doing, self.done, self.suffixes, self.is_pure = doing, done, suffixes, is_pure
         self._alone = alone
         self._has_output = any(p.name == "output" for p in self.params)
-        own = _options(has_output=self._has_output)
+        own = _options(has_output=self._has_output, has_seeds=has_seeds)
         self._own = {p.name or "": p for p in own}
         self.params += own
 
@@ -148,6 +155,8 @@ class FleetCommand(FileCommand):
         if not sources or given.get("help"):
             return None
         points = tuple(self._points(given))
+        if given.get("seeds"):
+            points = _with_seeds(points, int(self._own["seeds"].process_value(ctx, given["seeds"])))
         output = given.get("output")
         run = _Run(sources, points, output, {}, bool(given.get("as_json")))
         asked = any(name in given for name in self._own) or run.results is not None
@@ -169,7 +178,7 @@ class FleetCommand(FileCommand):
             return
         if not self._has_output:
             raise click.UsageError(f"-o names a file of results, such as results.parquet; {run.output} is none")
-        if len(run.points) > 1:
+        if len(run.points) > 1 and not given.get("seeds"):
             raise click.UsageError(
                 "several values of --dim, --target and --budget give rows and no models: -o FILE.csv"
             )
@@ -200,7 +209,7 @@ class FleetCommand(FileCommand):
             flat = list(itertools.chain.from_iterable(chosen))
             yield " ".join(flat), (*fixed, *flat)
 
-    def _run_all(self, ctx: click.Context, run: _Run) -> None:
+    def _run_all(self, ctx: click.Context, run: _Run) -> Any:
         from edgemem.cli.fleet_view import FleetView
         from edgemem.fleet.executors import rows_of, workers_of
         from edgemem.fleet.results import check_writable, write_results
@@ -208,6 +217,8 @@ class FleetCommand(FileCommand):
 
         if run.results is not None:
             check_writable(run.results)
+        elif run.values.get("seeds"):
+            return self._race(ctx, run)
         folder = Path(run.output) if run.output is not None and run.results is None else None
         sources = find_sources(run.sources, self.suffixes, folder)
         outputs = _output_files(sources, folder) if folder is not None else {}
@@ -225,7 +236,27 @@ class FleetCommand(FileCommand):
             view.print_json(made, outputs)
         else:
             view.print_table(made, run.output, is_short=run.results is not None)
-        ctx.exit(max((row.code for row in made), default=0))
+        return ctx.exit(max((row.code for row in made), default=0))
+
+    def _race(self, ctx: click.Context, run: _Run) -> Any:
+        """Run the command by itself with the seed that wins."""
+        from edgemem.cli.fleet_view import FleetView
+        from edgemem.fleet.executors import workers_of
+        from edgemem.fleet.race import race
+        from edgemem.fleet.sources import find_sources
+
+        sources = find_sources(run.sources, self.suffixes)
+        tasks, rows = self._tasks(run, sources, {})
+        if len(sources) != 1 or not tasks:
+            raise click.UsageError("--seeds searches for one model, or gives rows: -o RESULTS.csv")
+        workers = workers_of(run.values["jobs"] or 1, run.values["scheduler"])
+        with FleetView(self.name or "", self.doing, self.done, rows) as view, workers as there:
+            number = race([task for _, task in tasks], there, view.show)
+        output = ["-o", run.output] if run.output is not None else []
+        more = [*output, *(["--json"] if run.as_json else []), "--", run.sources[0]]
+        with click.Context(self, ctx.parent, ctx.info_name) as won:
+            super().parse_args(won, [*run.points[number][1], *more])
+            return super().invoke(won)
 
     def _tasks(
         self, run: _Run, sources: Sequence[FleetModel], outputs: Mapping[str, Path]
@@ -268,6 +299,17 @@ class FleetCommand(FileCommand):
         if given is None:
             return str(cache_folder("fleet") or "")
         return "" if given == "none" else given if is_url(given) else str(Path(given).absolute())
+
+
+def _with_seeds(points: tuple[tuple[str, tuple[str, ...]], ...], seeds: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Each point with each seed of the strategy `search`. Raises UsageError where another strategy is asked for."""
+    made = []
+    for (label, arguments), seed in itertools.product(points, range(1, seeds + 1)):
+        if "--strategy" in arguments:
+            raise click.UsageError("--seeds is for the strategy search: leave --strategy out")
+        strategy = f"search:seed={seed}"
+        made.append((f"{label} -s {strategy}".lstrip(), (*arguments, "--strategy", strategy)))
+    return tuple(made)
 
 
 def _several(name: str | None, text: str) -> list[str]:

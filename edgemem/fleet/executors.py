@@ -65,8 +65,10 @@ def workers_of(jobs: int, scheduler: str | None) -> Iterator[Workers]:
         client.close()
 
 
-def rows_of(tasks: Sequence[Task], workers: Workers) -> Iterator[tuple[int, FleetRow]]:
-    """The number and the row of each task, in the order in which they are done.
+def rows_of(
+    tasks: Sequence[Task], workers: Workers, is_needed: Callable[[int], bool] = lambda _: True
+) -> Iterator[tuple[int, FleetRow]]:
+    """The number and the row of each task that is still needed, in the order in which they are done.
 
     A task whose worker was ended runs again, as the executor has it, and one that the cluster forgot is sent again. A
     task that ends its workers each time is a row. Raises ToolError if the cluster is gone; the cache then has the rows
@@ -97,6 +99,9 @@ def rows_of(tasks: Sequence[Task], workers: Workers) -> Iterator[tuple[int, Flee
             except Exception as e:  # noqa: BLE001 - of the cluster: `run_task` raises nothing
                 task = tasks[number]
                 yield number, FleetRow(task.name, task.label, status="crash", message=type(e).__name__, code=1)
+        for future in [future for future, number in futures.items() if not is_needed(number)]:
+            future.cancel()
+            del futures[future]
 
 
 def _gone(count: int) -> ToolError:

@@ -1,6 +1,6 @@
 """What a fleet of workers gives: rows equal to a serial run, throughput, and what is lost when something fails.
 
-    python tests/bench/fleet.py [--models 300] [--workers 4] [--testdata FOLDER] [--faults] [-o FOLDER]
+    python tests/bench/fleet.py [--models 300] [--workers 4] [--testdata FOLDER] [--skip-cluster]
 
 The models are networks of models/build.py, onnx's backend files, those of Debian's libonnx-testdata where FOLDER has
 them, random ones, and hostile ones. Processor time is that of all processes; with other programs on the machine compare
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,8 @@ def main() -> None:
 
 
 def _on_cluster(models: Path, folder: Path, serial: list[dict[str, Any]], workers: int) -> None:
-    from distributed import LocalCluster
-
-    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
+    distributed: Any = import_module("distributed")
+    with distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
         more = ("--scheduler", cluster.scheduler_address, "--cache")
         for text, cache in (("nothing in the cache", "c2"), ("all in the cache", "c2")):
             rows, seconds, _ = run(models, folder / "cluster.json", *more, folder / cache)

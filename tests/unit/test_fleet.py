@@ -21,14 +21,17 @@ from click.testing import CliRunner, Result
 from onnx import external_data_helper, numpy_helper
 
 import edgemem
+from edgemem.bench.instances import instance
 from edgemem.cli.main import main
-from edgemem.fleet import cache, worker
+from edgemem.fleet import cache, executors, worker
+from edgemem.fleet.race import race
 from edgemem.fleet.results import write_results
 from edgemem.fleet.secrets import public_name, without_secrets
 from edgemem.fleet.sources import digest_of, find_sources
 from edgemem.fleet.task import OK, FleetRow, Task
 from edgemem.fleet.worker import run_task
 from edgemem.formats import weight_files
+from edgemem.report.csv import problem_csv
 from tests.difference_models import Layers
 from tests.fleet_models import HOSTILE, save_hostile
 
@@ -277,3 +280,42 @@ def test_a_glob_of_a_url_and_a_missing_one(tmp_path: Path) -> None:
     assert [model.name for model in found] == ["memory://named/a.onnx", "memory://named/b.tflite"]
     gone = find_sources(["memory://named/none.onnx", str(tmp_path / "none")], (".onnx",))
     assert [(model.location, model.why_none) for model in gone] == [("", "there is no such file")] * 2
+
+
+@pytest.mark.parametrize("order", range(20))
+def test_a_race_has_the_same_winner_whichever_ends_first(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smallest arena, then the lowest number; tasks behind one that meets the bound need not run."""
+    drawn = np.random.default_rng(order)
+    arenas = drawn.integers(10, 16, 24).tolist()
+    bounds = [int(drawn.integers(5, min(arenas) + 1)) for _ in arenas]
+    late = (drawn.random(24) * 0.01).tolist()
+    failing = set(drawn.choice(24, 3, replace=False).tolist())
+
+    def search(task: Task) -> FleetRow:
+        number = int(task.name)
+        time.sleep(late[number])
+        figures = {"arena": arenas[number], "lower_bound": bounds[number]}
+        return FleetRow(task.name, code=1) if number in failing else FleetRow(task.name, figures=figures)
+
+    monkeypatch.setattr(executors, "run_task", search)
+    with executors.workers_of(4, None) as workers:
+        won = race([Task(str(k), "", "plan") for k in range(24)], workers)
+    assert (arenas[won], won) == min((arenas[k], k) for k in range(24) if k not in failing)
+
+
+def test_seeds_give_the_smallest_plan_of_all(tmp_path: Path) -> None:
+    problem = instance("guillotine:1000,removed=2%").problem()
+    (tmp_path / "r.csv").write_text(problem_csv(problem))
+    sizes = []
+    for seed in (1, 2, 3):
+        best = edgemem.plan(problem, strategy=f"search:seed={seed}", effort="fast").best_offsets
+        assert best is not None
+        sizes.append(best.size)
+    more = ("--effort", "fast", "--cache", tmp_path / "cache")
+    done = run("plan", tmp_path / "r.csv", "--seeds", 3, "--jobs", 2, *more, "--json", "-o", tmp_path / "p.edgemem")
+    plans = [p for p in json.loads(done.output)["plans"] if p["family"] == "offsets"]
+    assert [(p["size"], p["search"]["seed"]) for p in plans] == [(min(sizes), sizes.index(min(sizes)) + 1)]
+    assert not edgemem.verify(tmp_path / "p.edgemem", model=tmp_path / "r.csv")
+    assert run("plan", tmp_path / "r.csv", "--seeds", 3, *more, "-o", tmp_path / "r.json").exit_code == 0
+    assert [row["arena"] for row in json.loads((tmp_path / "r.json").read_text())] == sizes
+    assert run("plan", tmp_path / "r.csv", "--seeds", 3, "-s", "naive").exit_code == 2
