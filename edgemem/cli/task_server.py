@@ -29,6 +29,7 @@ from edgemem.fleet.figures import figures_of
 _THREADED: Final = ("onnxruntime", "ai_edge_litert", "tflite_micro", "tflite_runtime", "torch", "wgpu", "ortools")
 _MOST_STDERR: Final = 1 << 14  # bytes of its end
 _BLOCK: Final = 1 << 16
+_UNIT: Final = 1 if sys.platform == "darwin" else 1024  # bytes of ru_maxrss
 _OVER: Final = {"status": "memory limit", "message": "it needs more memory than it may take"}
 
 
@@ -61,7 +62,7 @@ def _run_forked(question: dict[str, Any]) -> dict[str, Any]:
     if is_late:
         os.kill(process, signal.SIGKILL)
     _, status, usage = os.wait4(process, 0)
-    used = {"cpu_s": round(usage.ru_utime + usage.ru_stime, 3), "peak": usage.ru_maxrss * 1024}
+    used = {"cpu_s": round(usage.ru_utime + usage.ru_stime, 3), "peak": usage.ru_maxrss * _UNIT}
     if is_late:
         return {"status": "time limit", "message": f"it took longer than {question['limit_s']:g} s", "code": 1, **used}
     try:

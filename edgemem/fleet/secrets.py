@@ -20,8 +20,11 @@ def is_url(text: str) -> bool:
 
 
 def public_name(url: str) -> str:
-    """A URL without user, password, query and fragment."""
-    parts = urlsplit(url)
+    """A URL without user, password, query and fragment; of one that is damaged, what it begins with."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return f"{url.partition('://')[0]}://..."
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 

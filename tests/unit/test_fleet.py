@@ -260,6 +260,7 @@ def test_results_are_the_same_in_every_form(tmp_path: Path) -> None:
 def test_secrets_are_in_no_row_and_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
     url = "http://user:hunter2@127.0.0.1:9/x.onnx?sig=abcdef#part"
+    assert "hunter2" not in public_name("http://user:hunter2@[::1/x")
     assert public_name(url) == "http://127.0.0.1:9/x.onnx"
     assert without_secrets(f"no {url!r}: wJalrXUtnFEMI") == "no 'http://127.0.0.1:9/x.onnx': ***"
     task = Task(public_name(url), url, "plan", cache="s3://me:hunter2@bucket/cache")
