@@ -155,10 +155,8 @@ class FleetCommand(FileCommand):
         if not sources or given.get("help"):
             return None
         points = tuple(self._points(given))
-        if given.get("seeds"):
-            points = _with_seeds(points, int(self._own["seeds"].process_value(ctx, given["seeds"])))
         output = given.get("output")
-        run = _Run(sources, points, output, {}, bool(given.get("as_json")))
+        run = _Run(sources, points, output, {}, bool(given.get("as_json")))  # the values are not converted yet
         asked = any(name in given for name in self._own) or run.results is not None
         one = sources[0]
         if len(sources) == 1 and len(points) == 1 and not asked and not is_url(one) and not names_several(one):
@@ -167,6 +165,7 @@ class FleetCommand(FileCommand):
         for _, arguments in points:  # errors of usage come before any model is worked on
             super().parse_args(click.Context(self, ctx.parent, ctx.info_name), [*arguments, "--", "model"])
         values = {name: param.process_value(ctx, given.get(name)) for name, param in self._own.items()}
+        points = _with_seeds(points, values["seeds"]) if values.get("seeds") else points
         return _Run(sources, points, output, values, run.as_json)
 
     def _check(self, run: _Run, given: Mapping[str, Any]) -> None:
@@ -178,7 +177,7 @@ class FleetCommand(FileCommand):
             return
         if not self._has_output:
             raise click.UsageError(f"-o names a file of results, such as results.parquet; {run.output} is none")
-        if len(run.points) > 1 and not given.get("seeds"):
+        if len(run.points) > 1:
             raise click.UsageError(
                 "several values of --dim, --target and --budget give rows and no models: -o FILE.csv"
             )

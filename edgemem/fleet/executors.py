@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_COMPLETED, CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import MissingDependencyError, ToolError
@@ -66,7 +67,7 @@ def workers_of(jobs: int, scheduler: str | None) -> Iterator[Workers]:
 
 
 def rows_of(
-    tasks: Sequence[Task], workers: Workers, is_needed: Callable[[int], bool] = lambda _: True
+    tasks: Sequence[Task], workers: Workers, is_needed: Callable[[int], bool] | None = None
 ) -> Iterator[tuple[int, FleetRow]]:
     """The number and the row of each task that is still needed, in the order in which they are done.
 
@@ -75,33 +76,41 @@ def rows_of(
     that are done.
     """
     tries = dict.fromkeys(range(len(tasks)), 0)
-    futures: dict[Future[FleetRow], int] = {}
+    numbers: dict[Future[FleetRow], int] = {}
+    ended: SimpleQueue[Future[FleetRow]] = SimpleQueue()
     forgotten = list(tries)
-    while forgotten or futures:
+    while forgotten or numbers:
         for number in forgotten:
             tries[number] += 1
             if tries[number] > _TRIES:
-                raise _gone(len(futures) + len(forgotten))
+                raise _gone(len(numbers))
             try:
-                futures[workers.executor.submit(run_task, tasks[number])] = number
+                future = workers.executor.submit(run_task, tasks[number])
             except Exception:  # noqa: BLE001 - each version of Dask has its own, of a closed client
-                raise _gone(len(futures) + len(forgotten)) from None
-        done, _ = wait(futures, _PAUSE_S, FIRST_COMPLETED)
-        if not done and not workers.is_there():
-            raise _gone(len(futures))
+                raise _gone(len(tasks)) from None
+            numbers[future] = number
+            future.add_done_callback(ended.put)
         forgotten = []
-        for future in done:
-            number = futures.pop(future)
-            try:
-                yield number, future.result()
-            except CancelledError:
-                forgotten.append(number)
-            except Exception as e:  # noqa: BLE001 - of the cluster: `run_task` raises nothing
-                task = tasks[number]
-                yield number, FleetRow(task.name, task.label, status="crash", message=type(e).__name__, code=1)
-        for future in [future for future, number in futures.items() if not is_needed(number)]:
-            future.cancel()
-            del futures[future]
+        try:
+            future = ended.get(timeout=_PAUSE_S)
+        except Empty:
+            if not workers.is_there():
+                raise _gone(len(numbers)) from None
+            continue
+        ended_number = numbers.pop(future, None)
+        if ended_number is None:  # it was not needed
+            continue
+        try:
+            yield ended_number, future.result()
+        except CancelledError:
+            forgotten.append(ended_number)
+        except Exception as e:  # noqa: BLE001 - of the cluster: `run_task` raises nothing
+            task = tasks[ended_number]
+            yield ended_number, FleetRow(task.name, task.label, status="crash", message=type(e).__name__, code=1)
+        if is_needed is not None:
+            for future in [future for future, number in numbers.items() if not is_needed(number)]:
+                del numbers[future]
+                future.cancel()
 
 
 def _gone(count: int) -> ToolError:
