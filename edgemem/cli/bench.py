@@ -112,8 +112,7 @@ def bench(
     from edgemem.bench.instances import DEFAULT, instance
     from edgemem.bench.peak_memory import peak_rss
     from edgemem.cli.console import progress as progress_line
-    from edgemem.cli.failures import REPORTED
-    from edgemem.cli.many import failure_of_one
+    from edgemem.cli.failures import REPORTED, failure_of_one
     from edgemem.errors import PlanError
     from edgemem.system.files import atomic_write
     from edgemem.system.found_files import found_files, names_several

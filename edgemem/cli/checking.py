@@ -10,12 +10,20 @@ from pathlib import Path
 import click
 
 from edgemem.cli.exit_codes import EXIT_FAILED
-from edgemem.cli.options import FILE, FileCommand
+from edgemem.cli.fleet import FleetCommand
+from edgemem.cli.options import FILE
 
 __all__ = ["check"]
 
 
-@click.command(cls=FileCommand)
+@click.command(
+    cls=FleetCommand,
+    doing="checking",
+    done="right",
+    suffixes=(".toml",),
+    is_pure=False,
+    alone=("update", "as_markdown", "as_github", "junit"),
+)
 @click.argument("settings", type=FILE)
 @click.option("--update", is_flag=True, help="Write what the models take now as their baseline.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a table for a pull request.")

@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from edgemem.cli.exit_codes import EXIT_BUDGET, EXIT_FAILED, EXIT_INVALID, EXIT_USAGE
+from edgemem.cli.signals import received
 from edgemem.errors import (
     BudgetExceededError,
     EdgememError,
@@ -16,7 +17,7 @@ from edgemem.errors import (
     UnknownStrategyError,
 )
 
-__all__ = ["REPORTED", "failure_of"]
+__all__ = ["REPORTED", "failure_of", "failure_of_one"]
 
 # What a command reports without a traceback, besides what click reports by itself.
 REPORTED: Final = (EdgememError, OSError, ImportError, MemoryError)
@@ -43,3 +44,10 @@ def failure_of(error: Exception) -> tuple[str, int]:
         return f"cannot load {name} ({error}): install it again, or give the process more memory", EXIT_FAILED
     given = str(error) or "no more was given"
     return f"there is not enough memory ({given}); give smaller sizes, or free some", EXIT_FAILED
+
+
+def failure_of_one(error: Exception) -> tuple[str, int]:
+    """As `failure_of`, for one file of several; raises the error again where a signal or a closed pipe caused it."""
+    if received() or isinstance(error, BrokenPipeError):
+        raise error
+    return failure_of(error)

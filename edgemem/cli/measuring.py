@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgemem.cli.options import FILE, FileCommand, feeds, parse_files, parse_pairs
+from edgemem.cli.fleet import FleetCommand
+from edgemem.cli.options import FILE, feeds, parse_files, parse_pairs
 from edgemem.cli.options import bindings as bindings_options
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _requests(_ctx: click.Context, _param: click.Parameter, values: tuple[str, .
     return [{name: given[k % len(given)] for name, given in files.items()} for k in range(count)]
 
 
-@click.command(cls=FileCommand)
+@click.command(cls=FleetCommand, doing="measuring", done="measured", alone=("against",))
 @click.argument("model", type=FILE)
 @click.option(
     "--input",

@@ -8,13 +8,13 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from edgemem.cli.fleet import FleetCommand
 from edgemem.cli.options import (
-    FileCommand,
+    FILE,
     feeds,
     inputs_option,
     limits_options,
@@ -25,10 +25,10 @@ from edgemem.cli.options import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from edgemem.cli.many import FileResult
     from edgemem.errors import BudgetExceededError
     from edgemem.formats import Bindings, Model
     from edgemem.model.ranges import Dimension
@@ -50,14 +50,15 @@ def _states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     return pairs
 
 
-@click.command(cls=FileCommand)
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.command(cls=FleetCommand, doing="planning", done="planned", has_seeds=True)
+@click.argument("source", type=FILE, metavar="SOURCE...")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE|FOLDER",
-    help="Write the planned model, or a plan alone as FILE.edgemem; of several sources, each into FOLDER.",
+    help="Write the planned model, or a plan alone as FILE.edgemem; of several sources, each into FOLDER, or a row "
+    "each into FILE.parquet, .csv or .json.",
 )
 @strategy_option
 @click.option("-t", "--target", metavar="NAME|FILE.toml", help="Rules of the memory planned for; see docs/targets.md.")
@@ -103,7 +104,7 @@ def _states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
 def plan(
     *,
-    sources: tuple[str, ...],
+    source: Path,
     output: Path | None,
     strategy: tuple[str, ...],
     target: str | None,
@@ -124,13 +125,12 @@ def plan(
 ) -> None:
     """Plan the memory of a model or of usage records, prove the plan, and write it into the model.
 
-    SOURCE is a file, a folder of models, or a glob in quotes. Of several, one that cannot be planned ends nothing.
+    SOURCE is a file, a folder of models, a glob in quotes, or a URL such as s3://bucket/models (docs/fleet.md). Of
+    several, one that cannot be planned ends nothing. --dim, --target and --budget take several values, such as
+    batch=1,8,32: a row for each of all combinations.
     """
-    from edgemem.cli import many
     from edgemem.formats import Bindings
-    from edgemem.system.found_files import found_files
 
-    source = many.the_only_file(sources)
     if for_android and record is False:
         raise click.UsageError("--android says how to record: leave --no-record out")
     values = feeds(inputs)
@@ -154,22 +154,7 @@ def plan(
         weights=weights,
         offsets_only=offsets_only,
     )
-    if source is not None:
-        many.refuse_folder(click.get_current_context(), "output", output)
-        _plan_one(source, output, work, budget, as_json=as_json)
-        return
-    files = found_files(sources, without=output)
-    outputs = many.output_files(files, output) if output is not None else {}
-    results = many.each_file(
-        "planning",
-        files,
-        lambda file, path, progress: _plan_in_row(
-            file.name, path, outputs.get(file), partial(work, progress=progress), as_json=as_json
-        ),
-    )
-    done = "planned" if output is None else f"planned and written to {output}"
-    code = many.show_results(("arena", "lower bound"), results, done, as_json=as_json)
-    click.get_current_context().exit(code)
+    _plan_one(source, output, work, budget, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +186,7 @@ def _plan_one(
     from edgemem.runtime.executors import where_it_runs
 
     with progress() as say:
-        made = work(source, output, progress=say, with_remedies=True)
+        made = work(source, output, progress=say, with_remedies=not as_json)
     if as_json:
         click.echo(json.dumps(made.data()))
         return
@@ -221,33 +206,6 @@ def _plan_one(
     elif output:
         runs = where_it_runs((*made.plansets, *made.recorded), output.suffix, made.carrier, output)
         echo_folded(f"wrote {output}: {runs}")
-
-
-def _plan_in_row(
-    name: str, source: Path, output: Path | None, work: Callable[..., _Planned], *, as_json: bool
-) -> FileResult:
-    from edgemem.cli.many import FileResult
-    from edgemem.report.sizes import ratio_text, size_text
-
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-    made = work(source, output, with_remedies=False)
-    planset = made.planset
-    best = planset.best_offsets or planset.best_shared_objects
-    bound = planset.proved.shared_objects if planset.best_offsets is None else planset.proved.offsets
-    assert best is not None
-    texels = planset.problem.extents is not None
-    said = ["optimal" if best.optimal else f"{ratio_text(best.size, bound)} of the bound"]
-    recorded = [p.best_offsets.size for p in made.recorded if p.best_offsets is not None]
-    said += [f"recorded arena {size_text(size)}" for size in recorded]
-    if made.unrecorded:
-        said.append("no recording")
-    if made.packed is not None:
-        said.append(str(made.packed))
-    figures = (size_text(best.size, texels=texels), size_text(bound, texels=texels))
-    written = str(output) if output is not None else None
-    data = {"output": written, "unrecorded": made.unrecorded, "plan": made.data()} if as_json else {}
-    return FileResult(name, figures, ", ".join(said), data=data)
 
 
 def _planned(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from edgemem.cli.options import FILE, FileCommand, feeds, inputs_option, parsed_size, range_bindings
+from edgemem.cli.fleet import FleetCommand
+from edgemem.cli.options import FILE, feeds, inputs_option, parsed_size, range_bindings
 from edgemem.model.profiles import PROFILES
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     return None if value is None else tuple(filter(None, (name.strip() for name in value.split(","))))
 
 
-@click.command(cls=FileCommand)
+@click.command(cls=FleetCommand, doing="shrinking", done="shrunk")
 @click.argument("model", type=FILE)
 @click.option("-o", "--output", type=FILE, help="Write the changed model with its plan.")
 @click.option(

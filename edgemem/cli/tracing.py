@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import FILE, FileCommand, limits_options, strategy_option
+from edgemem.cli.fleet import FleetCommand
+from edgemem.cli.options import FILE, limits_options, strategy_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["trace"]
 
 
-@click.command(cls=FileCommand)
+@click.command(cls=FleetCommand, doing="planning", done="planned", suffixes=(".pickle", ".npz"), alone=("svg",))
 @click.argument("source", type=FILE)
 @click.option("-o", "--output", type=FILE, metavar="FILE.edgemem", help="Write the plan.")
 @click.option("--device", type=click.IntRange(min=0), help="Which device of a snapshot; needed if it has several.")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgemem.cli.exit_codes import EXIT_INVALID
-from edgemem.cli.options import FILE, FileCommand, feeds, inputs_option, timeout_option
+from edgemem.cli.fleet import FleetCommand
+from edgemem.cli.options import FILE, feeds, inputs_option, timeout_option
 from edgemem.model.profiles import PROFILES
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.cli.many import FileResult
     from edgemem.commands.executor_run import ExecutorRun
     from edgemem.commands.verify import Report
     from edgemem.proof import Violation
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 
-@click.command(cls=FileCommand)
-@click.argument("files", nargs=-1, required=True, metavar="PLANNED...")
+@click.command(
+    cls=FleetCommand, doing="verifying", done="right", suffixes=(".onnx", ".tflite", ".edgemem"), alone=("model",)
+)
+@click.argument("planned", type=FILE, metavar="PLANNED...")
 @click.option("--model", type=FILE, help="The model that a stand-alone .edgemem plan belongs to.")
 @click.option("--run", "run_too", is_flag=True, help="Run it in poisoned memory, too, and compare with a plain run.")
 @click.option(
@@ -42,7 +44,7 @@ __all__ = ["verify"]
 @timeout_option("End a run (--run) that takes longer, in a process of its own.", "600 for .tflite, none for .onnx")
 @click.option("--json", "as_json", is_flag=True, help="Print the violations as JSON.")
 def verify(
-    files: tuple[str, ...],
+    planned: Path,
     model: Path | None,
     *,
     run_too: bool,
@@ -55,15 +57,11 @@ def verify(
 
     PLANNED is a file, a folder of planned models, or a glob in quotes. Of several, one that is wrong ends nothing.
     """
-    from edgemem.cli import many, view
+    from edgemem.cli import view
     from edgemem.cli.console import progress as progress_line
-    from edgemem.system.found_files import MODELS, found_files
 
-    planned = many.the_only_file(files)
     if timeout is not None and not run_too:
         raise click.UsageError("--timeout ends a run: give --run, too")
-    if model is not None and planned is None:
-        raise click.UsageError("--model is the model of one stand-alone plan: give that plan alone")
     work = partial(
         _verified,
         model=model,
@@ -72,13 +70,6 @@ def verify(
         values=feeds(inputs) if run_too else None,
         timeout=timeout,
     )
-    if planned is None:
-        results = many.each_file(
-            "verifying",
-            found_files(files, (*MODELS, ".edgemem")),
-            lambda file, path, progress: _in_row(file.name, work(path, progress=progress)),
-        )
-        sys.exit(many.show_results(("plans", "arena"), results, "right", as_json=as_json))
     with progress_line("verifying") as progress:
         done = work(planned, progress=progress)
     violations = done.violations
@@ -168,16 +159,3 @@ def _verified(
     report = report_of(planned, verdict, is_run=run_too)
     legs, not_checked = (*report.legs, *weights.legs), (*report.not_checked, *weights.not_checked)
     return _Verified(violations, replace(report, legs=legs, not_checked=not_checked), runs)
-
-
-def _in_row(name: str, done: _Verified) -> FileResult:
-    from edgemem.cli.many import FileResult
-    from edgemem.report.sizes import size_text
-
-    plans = done.report.plans
-    figures = (f"{len(plans)}", size_text(plans[0]["size"], texels=plans[0]["unit"] == "texels") if plans else "")
-    if done.violations:
-        more = f", and {len(done.violations) - 1} more" if len(done.violations) > 1 else ""
-        return FileResult(name, figures, f"{done.violations[0]}{more}", EXIT_INVALID, done.data())
-    ran = [run.executor for run in done.runs if run.report is not None]
-    return FileResult(name, figures, f"right{', run by ' * bool(ran)}{', '.join(ran)}", data=done.data())

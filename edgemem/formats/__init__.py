@@ -50,12 +50,14 @@ __all__ = [
     "RuntimeProbe",
     "Stateful",
     "TraceFile",
+    "Weighted",
     "find_probe",
     "load",
     "load_histories",
     "load_model",
     "onnx_editor",
     "open_bytes",
+    "weight_files",
     "write_operator",
 ]
 
@@ -95,6 +97,18 @@ class Model(Protocol):
 
     def save(self, path: Path) -> None:
         """Write the file atomically: an existing file is replaced whole or stays as it is."""
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A format whose models may keep weights in files beside them."""
+
+    @classmethod
+    def weight_files(cls, data: bytes) -> tuple[str, ...]:
+        """Names of files, from the model's folder, that may have weights of the model with these bytes.
+
+        All that have some are among them; others need not be there.
+        """
 
 
 @runtime_checkable
@@ -324,6 +338,15 @@ def open_bytes(data: bytes, suffix: str, bindings: Bindings | None = None) -> Mo
     """A model in memory, in the format of a file name's ending. Raises ModelError if it is damaged."""
     opened: Model = _converter(suffix, f"a model in memory ({suffix})").from_bytes(data, bindings or Bindings())
     return opened
+
+
+def weight_files(path: Path) -> tuple[str, ...]:
+    """Names of files beside a model that may have weights of it (`Weighted`). Raises OSError if it cannot be read."""
+    for entry in entries("edgemem.converters"):
+        converter = entry.load()
+        if path.suffix.lower() in converter.suffixes and isinstance(converter, Weighted):
+            return converter.weight_files(path.read_bytes())
+    return ()
 
 
 def write_operator(operator: OneOperator, places: tuple[int, ...], suffix: str) -> bytes:

@@ -14,15 +14,15 @@ __all__ = ["cache_folder", "last_used", "prune"]
 MOST_DAYS: Final = 90  # since the last use of a file
 
 
-def cache_folder() -> Path | None:
-    """The default folder of recorded plans; None if the user has no folder for caches."""
+def cache_folder(name: str = "plans") -> Path | None:
+    """The default folder of recorded plans, or of something else; None if the user has no folder for caches."""
     if home := os.environ.get("EDGEMEM_CACHE"):
-        return Path(home).absolute() / "plans"
+        return Path(home).absolute() / name
     try:
         folder = _user_folder()
     except (RuntimeError, OSError):  # there is no home
         return None
-    return folder / "plans" if folder.is_absolute() else None
+    return folder / name if folder.is_absolute() else None
 
 
 def _user_folder() -> Path:

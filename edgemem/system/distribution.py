@@ -21,8 +21,11 @@ VERSION: Final = _BUILT
 # The packages that errors name, with the versions that the extras in pyproject.toml ask for.
 PACKAGES: Final = {
     "ai-edge-litert": ">=2.1",
+    "distributed": ">=2024.8",
+    "fsspec": ">=2024.6",
     "onnxruntime": ">=1.23",
     "ortools": ">=9.10",
+    "pyarrow": ">=15",
     "resvg-py": ">=0.5",
     "scipy": ">=1.11",
     "tflite-micro": ">=0.dev20250101",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
     from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto
 
-__all__ = ["bring_along", "location", "locations", "tensors"]
+__all__ = ["bring_along", "location", "locations", "names_in", "tensors"]
 
 _BLOCK = 1 << 20
+# A key, and the length of its value, as protobuf has them.
+_ENTRY = re.compile(rb"\x0a\x08location\x12([\x80-\xff])?([\x01-\x7f])")
 
 
 def locations(model: ModelProto) -> tuple[str, ...]:
@@ -30,6 +33,22 @@ def locations(model: ModelProto) -> tuple[str, ...]:
     """
     found = dict.fromkeys(location(t) for t in tensors(model) if t.data_location == TensorProto.EXTERNAL)
     return tuple(found)
+
+
+def names_in(data: bytes) -> tuple[str, ...]:
+    """What may be the files that tensors lie in, of a model that was not parsed; sorted.
+
+    Other bytes may look like a name, so that a file of such a name need not be there.
+    """
+    found = set()
+    for match in _ENTRY.finditer(data):
+        low, high = match.groups()
+        length = high[0] if low is None else (high[0] << 7) | (low[0] & 0x7F)
+        name = data[match.end() : match.end() + length].decode(errors="replace")
+        path = PurePosixPath(name)
+        if name.isprintable() and path.name and not path.is_absolute() and ".." not in path.parts:
+            found.add(name)
+    return tuple(sorted(found))
 
 
 def location(tensor: TensorProto) -> str:

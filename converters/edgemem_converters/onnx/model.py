@@ -25,7 +25,7 @@ from edgemem.system.files import atomic_write
 from edgemem.system.regular_files import open_regular
 from edgemem_converters.onnx.cache import carried_over, write_in_place
 from edgemem_converters.onnx.computation.tensor_program import Computation
-from edgemem_converters.onnx.external_data import bring_along, locations
+from edgemem_converters.onnx.external_data import bring_along, locations, names_in
 from edgemem_converters.onnx.file_edits import outlined, prioritised, priority_order, reordered, with_forms
 from edgemem_converters.onnx.functions import has_functions
 from edgemem_converters.onnx.graph import graph_of
@@ -108,6 +108,11 @@ class OnnxConverter:
             made = cls(data, path, bindings or Bindings(), locations(model))
         made._unused = model
         return made
+
+    @classmethod
+    def weight_files(cls, data: bytes) -> tuple[str, ...]:
+        """As `edgemem.formats.Weighted` has it."""
+        return names_in(data)
 
     def graph(self) -> Graph:
         """Its graph with every size known; the model's own functions are inlined in it.

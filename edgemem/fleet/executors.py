@@ -1,0 +1,119 @@
+"""Where tasks run: on threads of this process, each with a child process, or on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Final
+
+from edgemem.errors import MissingDependencyError, ToolError
+from edgemem.fleet.task import FleetRow
+from edgemem.fleet.worker import run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Executor, Future
+
+    from edgemem.fleet.task import Task
+
+__all__ = ["Workers", "rows_of", "workers_of"]
+
+_TRIES: Final = 3  # of a task whose cluster lost it
+_PAUSE_S: Final = 2.0  # between looks at whether the scheduler is there
+_PATIENCE_S: Final = 30  # until a scheduler has to answer
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Where tasks are sent.
+
+    Attributes:
+        executor: takes them.
+        is_there: whether the tasks that it took will come to an end; a scheduler may go, and come back no more.
+    """
+
+    executor: Executor
+    is_there: Callable[[], bool] = lambda: True
+
+
+@contextmanager
+def workers_of(jobs: int, scheduler: str | None) -> Iterator[Workers]:
+    """Threads, or the workers of a scheduler, which open the same paths and URLs and have the same edgemem installed.
+
+    Raises MissingDependencyError without Dask, and ToolError where no scheduler answers.
+    """
+    if scheduler is None:
+        threads = ThreadPoolExecutor(jobs, thread_name_prefix="fleet")
+        try:
+            yield Workers(threads)
+        finally:
+            threads.shutdown(cancel_futures=True)
+        return
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise MissingDependencyError(purpose="--scheduler", package="distributed") from None
+    try:
+        client = distributed.Client(scheduler, timeout=_PATIENCE_S, set_as_default=False)
+    except (OSError, ValueError) as e:
+        raise ToolError(f"no scheduler answers at {scheduler}: {e}") from None
+    try:
+        yield Workers(client.get_executor(pure=False), lambda: client.status in ("running", "connecting"))
+    finally:
+        client.close()
+
+
+def rows_of(
+    tasks: Sequence[Task], workers: Workers, is_needed: Callable[[int], bool] | None = None
+) -> Iterator[tuple[int, FleetRow]]:
+    """The number and the row of each task that is still needed, in the order in which they are done.
+
+    A task whose worker was ended runs again, as the executor has it, and one that the cluster forgot is sent again. A
+    task that ends its workers each time is a row. Raises ToolError if the cluster is gone; the cache then has the rows
+    that are done.
+    """
+    tries = dict.fromkeys(range(len(tasks)), 0)
+    numbers: dict[Future[FleetRow], int] = {}
+    ended: SimpleQueue[Future[FleetRow]] = SimpleQueue()
+    forgotten = list(tries)
+    while forgotten or numbers:
+        for number in forgotten:
+            tries[number] += 1
+            if tries[number] > _TRIES:
+                raise _gone(len(numbers))
+            try:
+                future = workers.executor.submit(run_task, tasks[number])
+            except Exception:  # noqa: BLE001 - each version of Dask has its own, of a closed client
+                raise _gone(len(tasks)) from None
+            numbers[future] = number
+            future.add_done_callback(ended.put)
+        forgotten = []
+        try:
+            future = ended.get(timeout=_PAUSE_S)
+        except Empty:
+            if not workers.is_there():
+                raise _gone(len(numbers)) from None
+            continue
+        ended_number = numbers.pop(future, None)
+        if ended_number is None:  # it was not needed
+            continue
+        try:
+            yield ended_number, future.result()
+        except CancelledError:
+            forgotten.append(ended_number)
+        except Exception as e:  # noqa: BLE001 - of the cluster: `run_task` raises nothing
+            task = tasks[ended_number]
+            yield ended_number, FleetRow(task.name, task.label, status="crash", message=type(e).__name__, code=1)
+        if is_needed is not None:
+            for future in [future for future, number in numbers.items() if not is_needed(number)]:
+                del numbers[future]
+                future.cancel()
+
+
+def _gone(count: int) -> ToolError:
+    return ToolError(
+        f"the scheduler is gone, and {count} models with it; run the same command again, which goes on there"
+    )
