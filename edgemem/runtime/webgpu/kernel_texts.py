@@ -29,7 +29,6 @@ __all__ = [
     "texture_store",
     "texture_type",
     "unroll",
-    "view_dimension",
 ]
 
 _HERE: Final = Path(__file__).resolve().parent
@@ -135,11 +134,6 @@ def _functions() -> dict[str, str]:
     starts = [(m.start(), m[1]) for m in _FUNCTION.finditer(text)]
     ends = [start for start, _ in starts[1:]] + [len(text)]
     return {name: text[start:end] for (start, name), end in zip(starts, ends, strict=True)}
-
-
-def view_dimension(layer_rows: int) -> str:
-    """What a bind-group layout says: of a texture, or of layers of so many rows."""
-    return "2d-array" if layer_rows else "2d"
 
 
 def texture_type(layer_rows: int, precision: str = "") -> str:
