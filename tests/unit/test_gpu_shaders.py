@@ -98,8 +98,11 @@ def test_what_does_not_fit_the_kernel_is_refused() -> None:
 
 
 def test_a_function_brings_what_it_calls_and_no_more() -> None:
-    text = finish_text(Function("clip", (0.0, 1.0)))
-    assert re.findall(r"^fn (\w+)\(", text, re.MULTILINE) == ["function_clip", "finish"]
+    clip = replace(POOL, function=Function("clip", (0.0, 1.0)))
+    text = assemble(clip, [buffer("a")], buffer("b")).text
+    names = re.findall(r"^fn (\w+)\(", text, re.MULTILINE)
+    assert [n for n in names if n.startswith(("function", "finish", "safe"))] == ["function_clip", "finish"]
+    assert all(len(re.findall(rf"\b{n}\(", text)) > 1 for n in names)
     assert finish_text(None) == finish_text(Function("identity"))
 
 

@@ -37,6 +37,7 @@ from edgemem.runtime.webgpu.kernel_texts import (
     texture_store,
     texture_type,
     unroll,
+    without_unused,
 )
 from edgemem.runtime.webgpu.size_constants import Reach, own_numbers, size_constants, with_infinities
 
@@ -127,7 +128,8 @@ def assemble(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach, precisi
     parts.append(finish_text(dispatch.function))
     parts += [f"const {n}: i32 = {v};\n" if isinstance(v, int) else f"{v}\n" for n, v in dispatch.defines]
     parts.append(unroll(text, {n: v for n, v in dispatch.defines if isinstance(v, int)}))
-    return Shader(with_infinities("".join(parts), dispatch, numbers), tuple(layout), bindings)
+    made = without_unused("".join(parts))
+    return Shader(with_infinities(made, dispatch, numbers), tuple(layout), bindings)
 
 
 def layout_entries(layout: Sequence[tuple[int, BindingKind]], precision: Precision) -> list[dict[str, Any]]:
