@@ -225,10 +225,10 @@ def strategies(*, as_json: bool) -> None:
     type=click.Choice(
         [
             *("json", "csv", "c-array", "c-header", "svg", "tflm-bufferplan", "tflm-metadata"),
-            *("arduino", "espidf", "esphome", "zephyr"),
+            *("arduino", "espidf", "esphome", "zephyr", "web"),
         ]
     ),
-    help="What to write; the last four are folders of files for firmware.",
+    help="What to write; the last five are folders: of files for firmware, and of a page that runs the model.",
 )
 @click.option("-o", "--output", type=FILE, help="Write to a file, or a folder, instead of the terminal.")
 def export(planned: Path, form: str, output: Path | None) -> None:
@@ -240,6 +240,14 @@ def export(planned: Path, form: str, output: Path | None) -> None:
     from edgemem.report.firmware import FIRMWARE_FORMS, as_c_array, firmware_files
     from edgemem.system.files import atomic_write
 
+    if form == "web":
+        from edgemem.runtime.webgpu.web_bundle import write_bundle
+
+        if output is None:
+            raise click.UsageError("web is several files: give -o FOLDER")
+        for path in write_bundle(planned, output):
+            click.echo(f"wrote {path}")
+        return
     proved, model = right_plan(planned)
     name = planned.name.split(".")[0]
     if form in ("c-array", *FIRMWARE_FORMS):

@@ -63,7 +63,7 @@ class GpuPass:
         tensors: (binding, tensor's index in the graph); the last is the one that is written.
         constants: (binding, number of an array).
         workgroups: the grid.
-        rewrites: the last tensor is written over an input that is bound as the output.
+        over: the input that the output is written over, bound as the output; None: there is none.
         reads: tensors whose values it reads, those that share a binding, too.
     """
 
@@ -71,7 +71,7 @@ class GpuPass:
     tensors: tuple[tuple[int, int], ...]
     constants: tuple[tuple[int, int], ...]
     workgroups: tuple[int, int, int]
-    rewrites: bool
+    over: int | None
     reads: tuple[int, ...]
 
 
@@ -189,9 +189,8 @@ def _pass(
     for k, array in enumerate(dispatch.weights):
         arrays[WEIGHTS + k] = constants.add(array.nbytes, lambda array=array: array, what)  # type: ignore[misc]
     reads = tuple(i for i in dict.fromkeys(dispatch.inputs) if not context.is_constant(i))
-    return GpuPass(
-        kernel, tuple(tensors.items()), tuple(arrays.items()), dispatch.workgroups, OUTPUT in shader.inputs, reads
-    )
+    over = next((i for i, b in zip(dispatch.inputs, shader.inputs, strict=True) if b == OUTPUT), None)
+    return GpuPass(kernel, tuple(tensors.items()), tuple(arrays.items()), dispatch.workgroups, over, reads)
 
 
 def _add_operand(number: int, what: str, context: Lowering, constants: Constants) -> int:

@@ -109,7 +109,7 @@ def bind_program(device: GpuDevice, memory: GpuMemory, program: GpuProgram) -> B
         constants.close()
         raise
     views = sum(step.is_view for step in program.steps)
-    in_place = sum(one.rewrites for step in program.steps for one in step.passes)
+    in_place = sum(one.over is not None for step in program.steps for one in step.passes)
     return BoundProgram(tuple(steps), constants, views, in_place, len(program.kernels))
 
 
