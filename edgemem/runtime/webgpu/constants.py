@@ -64,7 +64,7 @@ class Constants:
         profile = self._profile
         size = max(size, _LEAST)
         if size > min(profile.binding, profile.buffer):
-            more = "" if profile.name == "adapter" else "; run with the adapter's own limits (--profile adapter)"
+            more = "" if profile.name != "portable" else "; run with the adapter's own limits (--profile adapter)"
             raise UnsupportedError(
                 f"the constants of {what} have {size_text(size)}, and a shader of the profile {profile.name!r} "
                 f"reaches {size_text(min(profile.binding, profile.buffer))}{more}"

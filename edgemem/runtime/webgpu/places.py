@@ -173,7 +173,7 @@ def check_profile(layout: GpuLayout, graph: Graph, profile: GpuProfile, *, is_pl
         UnsupportedError: a tensor or the arena is too large; names the tensor.
         InvalidPlanError: an offset is no multiple of what the device asks for.
     """
-    more = "" if profile.name == "adapter" else ", or run with the adapter's own limits (--profile adapter)"
+    more = "" if profile.name != "portable" else ", or run with the adapter's own limits (--profile adapter)"
     for number, place in layout.places.items():
         name = graph.tensors[number].name
         if place.texels is None and place.size > profile.binding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from edgemem.formats import Computable
+    from edgemem.model.graph import Tensor
     from edgemem.plans import PlanSet
     from edgemem.runtime.webgpu.constants import Constants
     from edgemem.runtime.webgpu.gpu_model import GpuModel
@@ -54,10 +56,10 @@ def write_bundle(
     prepared = read_gpu_model(model, planset)
     lowered, context = lower_graph(prepared)
     layout = planned_places(prepared.proved, prepared.graph, needed_tensors(prepared.graph, lowered, context))
-    profile = portable_profile()
+    profile = replace(portable_profile(), name="web")  # nobody chooses another for a page
     check_profile(layout, prepared.graph, profile)
     program = build_program(layout, prepared.graph, prepared.target, lowered, context, profile)
-    borders = _borders(prepared)
+    _check_borders(prepared)
     folder.mkdir(parents=True, exist_ok=True)
     texts = [kernel.text.encode() for kernel in program.kernels]
     files = {
@@ -68,7 +70,7 @@ def write_bundle(
             ("plan.edgemem", [planfile.encode(prepared.proved.planset)]),
         )
     }
-    document = _document(prepared, program) | borders | {"files": files}
+    document = _document(prepared, program) | {"files": files}
     data = json.dumps(document, separators=(",", ":")).encode()
     _write(folder / "program.json", [data])
     page = (_STATIC / "index.html").read_text(encoding="utf-8")
@@ -149,6 +151,8 @@ def _document(prepared: GpuModel, program: GpuProgram) -> dict[str, Any]:
         "arrays": [[r.buffer, r.offset, r.size] for r in program.constants.ranges],
         "kernels": kernels,
         "passes": passes,
+        "inputs": [_border(prepared.graph.tensors[i], numbers[i]) for i in prepared.graph.inputs],
+        "outputs": [_border(prepared.graph.tensors[i], numbers[i]) for i in prepared.graph.outputs],
     }
 
 
@@ -166,14 +170,14 @@ def _tensor(name: str, place: Place) -> dict[str, Any]:
     }
 
 
-def _borders(prepared: GpuModel) -> dict[str, Any]:
-    """Inputs and outputs. Raises UnsupportedError for those that have no memory."""
+def _border(tensor: Tensor, number: int) -> dict[str, Any]:
+    return {"name": tensor.name, "dtype": tensor.dtype, "shape": list(tensor.shape), "tensor": number}
+
+
+def _check_borders(prepared: GpuModel) -> None:
+    """Raise UnsupportedError for inputs and outputs that have no memory."""
     graph, known = prepared.graph, prepared.program.constants
     for number in (*graph.inputs, *graph.outputs):
         tensor = graph.tensors[number]
         if 0 in tensor.shape or number in known or tensor.kind == "constant":
             raise UnsupportedError(f"{tensor.name!r} is empty or constant, and a page runs only what is computed")
-    return {
-        key: [{"name": t.name, "dtype": t.dtype, "shape": list(t.shape)} for t in map(graph.tensors.__getitem__, numbers)]
-        for key, numbers in (("inputs", graph.inputs), ("outputs", graph.outputs))
-    }

@@ -8,6 +8,8 @@ export interface Border {
   name: string;
   dtype: Dtype;
   shape: number[];
+  /** Its tensor's number in the program. */
+  tensor: number;
 }
 
 /** Numbers in the order of a tensor's axes. */
@@ -35,8 +37,6 @@ export interface LoadOptions {
   sha256?: string;
   /** false: each tensor in memory of its own, to compare with. */
   shared?: boolean;
-  /** Fill the memory with NaN before each run. */
-  poison?: boolean;
   powerPreference?: "low-power" | "high-performance";
   /** Called after each file that is loaded and each kernel that is compiled. */
   progress?: (step: { stage: "download" | "compile"; done: number; total: number }) => void;
