@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import threading
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pytest
+
+from edgemem.runtime.webgpu import web_bundle
+from tests.chromium import Browser, need_chromium
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from tests.chromium import Browser
+__all__ = ["STATIC", "Page", "page", "served"]
 
-__all__ = ["load_bundle", "run_bundle", "served"]
+STATIC: Final = Path(web_bundle.__file__).parent / "web"
 
 # Numbers pass as base64 of their bytes.
 _SCRIPT: Final = """
@@ -46,7 +51,8 @@ window.runBundle = async (feeds) => {
     const results = await window.model.run(given);
     return Object.fromEntries(Object.entries(results).map(([name, { data, shape }]) => {
       let text = "";
-      for (const byte of new Uint8Array(data.buffer, data.byteOffset, data.byteLength)) text += String.fromCharCode(byte);
+      const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+      for (const byte of bytes) text += String.fromCharCode(byte);
       return [name, { kind: data.constructor.name, shape, data: btoa(text) }];
     }));
   } catch (error) {
@@ -54,7 +60,25 @@ window.runBundle = async (feeds) => {
   }
 };
 const request = GPUAdapter.prototype.requestDevice;
-GPUAdapter.prototype.requestDevice = function (...given) { window.devices++; return request.apply(this, given); };
+GPUAdapter.prototype.requestDevice = async function (...given) {
+  window.devices++;
+  return (window.device = await request.apply(this, given));
+};
+// Memory is full of what is no number before it is written.
+const { createBuffer, createTexture } = GPUDevice.prototype;
+GPUDevice.prototype.createBuffer = function (given) {
+  const made = createBuffer.call(this, given);
+  if (given.usage & GPUBufferUsage.COPY_SRC) this.queue.writeBuffer(made, 0, new Uint8Array(given.size).fill(255));
+  return made;
+};
+GPUDevice.prototype.createTexture = function (given) {
+  const made = createTexture.call(this, given);
+  const row = made.width * (given.format === "rgba32float" ? 16 : 8);
+  const data = new Uint8Array(row * made.height * made.depthOrArrayLayers).fill(255);
+  const size = [made.width, made.height, made.depthOrArrayLayers];
+  this.queue.writeTexture({ texture: made }, data, { bytesPerRow: row, rowsPerImage: made.height }, size);
+  return made;
+};
 document.documentElement.dataset.ready = "true";
 """
 _KINDS: Final = {"Float32Array": np.float32, "Int32Array": np.int32, "BigInt64Array": np.int64, "Uint8Array": np.uint8}
@@ -69,7 +93,9 @@ class _Quiet(SimpleHTTPRequestHandler):
 def served(folder: Path) -> Iterator[str]:
     """The address of a folder, with a page for tests beside a player that lies in it."""
     (folder / "test.js").write_text(_SCRIPT)
-    (folder / "test.html").write_text('<!doctype html><link rel="icon" href="data:,"><script type="module" src="test.js"></script>')
+    (folder / "test.html").write_text(
+        '<!doctype html><link rel="icon" href="data:,"><script type="module" src="test.js"></script>'
+    )
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -79,17 +105,36 @@ def served(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-def load_bundle(browser: Browser, folder: str, **options: Any) -> dict[str, Any]:
-    """What the page says of a bundle that it loads: the model's memory, or the error."""
-    return dict(browser.run(f"loadBundle({json.dumps(folder)}, {json.dumps(options)})"))
+class Page:
+    """A page in Chromium, and the folder that it is served from."""
+
+    def __init__(self, browser: Browser, folder: Path, home: str) -> None:
+        self.browser, self.folder, self.home = browser, folder, home
+        browser.open(f"{home}test.html")
+
+    def load(self, folder: str, **options: Any) -> dict[str, Any]:
+        """What the page says of a bundle that it loads: the model's memory, or the error."""
+        return dict(self.browser.run(f"loadBundle({json.dumps(folder)}, {json.dumps(options)})"))
+
+    def run(self, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The outputs of the bundle that was loaded. Raises RuntimeError with what the page says instead."""
+        given = {
+            name: [v.dtype.name, base64.b64encode(np.ascontiguousarray(v).tobytes()).decode()]
+            for name, v in feeds.items()
+        }
+        found = self.browser.run(f"runBundle({json.dumps(given)})")
+        if "error" in found:
+            raise RuntimeError(found["error"])
+        return {
+            name: np.frombuffer(base64.b64decode(o["data"]), _KINDS[o["kind"]]).reshape(o["shape"])
+            for name, o in found.items()
+        }
 
 
-def run_bundle(browser: Browser, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The outputs of the bundle that was loaded. Raises RuntimeError with what the page says instead."""
-    given = {name: [v.dtype.name, base64.b64encode(np.ascontiguousarray(v).tobytes()).decode()] for name, v in feeds.items()}
-    found = browser.run(f"runBundle({json.dumps(given)})")
-    if "error" in found:
-        raise RuntimeError(found["error"])
-    return {
-        name: np.frombuffer(base64.b64decode(o["data"]), _KINDS[o["kind"]]).reshape(o["shape"]) for name, o in found.items()
-    }
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    folder = tmp_path_factory.mktemp("bundles")
+    shutil.copy(STATIC / "player.js", folder)
+    profile = tmp_path_factory.mktemp("profile")
+    with served(folder) as home, Browser(need_chromium(), profile, webgpu=True) as browser:
+        yield Page(browser, folder, home)

@@ -245,8 +245,8 @@ def export(planned: Path, form: str, output: Path | None) -> None:
 
         if output is None:
             raise click.UsageError("web is several files: give -o FOLDER")
-        for path in write_bundle(planned, output):
-            click.echo(f"wrote {path}")
+        for written in write_bundle(planned, output):
+            click.echo(f"wrote {written}")
         return
     proved, model = right_plan(planned)
     name = planned.name.split(".")[0]

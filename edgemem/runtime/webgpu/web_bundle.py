@@ -1,4 +1,4 @@
-"""A planned model for browsers: a folder with its static program, weights, plan, a page, and the player that runs it."""
+"""A planned model for browsers: a folder with its static program, weights, plan, page and player."""
 
 from __future__ import annotations
 

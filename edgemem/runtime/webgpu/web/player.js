@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Runs a model that `edgemem export -f web` wrote inside its plan, through WebGPU; see player.d.ts.
+ * Runs a model that `edgemem export -f web` wrote in its plan through WebGPU; see player.d.ts.
  *
  * It checks all that it loads before it opens a device: digests, sizes, bindings, and that no pass overwrites a tensor
  * that a later one reads. Nothing of a bundle is evaluated but WGSL.
@@ -13,7 +13,7 @@ const OUTPUT = 6; // the binding that is written
 // GPUMapMode, GPUBufferUsage, and all of GPUTextureUsage
 const [READ, COPY_SRC, COPY_DST, STORAGE, TEXTURE] = [1, 4, 8, 128, 15];
 const CONSTANT = "read-only-storage";
-// By storage: numbers of a piece of memory, kinds of bindings
+// numbers of a piece of memory, kinds of bindings
 const IMAGE = [2, "texture", "write"];
 const STORAGES = {
   buffer: [1, "storage", "storage"],
@@ -22,7 +22,7 @@ const STORAGES = {
   "texture-array": [3, "texture-array", "write-array"],
 };
 const FORMATS = /** @type {const} */ ({ fp32: "rgba32float", fp16: "rgba16float" });
-const EXACT = { fp32: 2 ** 24, fp16: 2 ** 11 }; // integers up to here are exact
+const EXACT = { fp32: 2 ** 24, fp16: 2 ** 11 }; // integers are exact up to these
 const G = /** @type {any} */ (globalThis);
 const DTYPE = /^(float(16|32)|bool|u?int(8|16|32|64))$/;
 
