@@ -85,6 +85,10 @@ _KINDS: Final = {"Float32Array": np.float32, "Int32Array": np.int32, "BigInt64Ar
 
 
 class _Quiet(SimpleHTTPRequestHandler):
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-store")
+        super().end_headers()
+
     def log_message(self, *_: object) -> None:
         pass
 

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import edgemem
+from edgemem import planfile
 from edgemem.cli.main import main
 from edgemem.errors import UnsupportedError
 from edgemem.runtime.webgpu.web_bundle import write_bundle
@@ -60,6 +61,7 @@ def feeds_for(executor: GpuExecutor, seed: int = 0) -> dict[str, NDArray[Any]]:
 
 def agrees(page: Page, model: Any, planset: Any = None, tolerance: float = 1e-6) -> None:
     """Check a model in the page: the executor's outputs and memory, the same bits without sharing, no complaint."""
+    page.browser.events.clear()
     write_bundle(model, page.folder / "model", planset)
     with edgemem.GpuExecutor(model, planset, adapter=need_adapter("SwiftShader")) as executor:
         feeds = feeds_for(executor)
@@ -101,8 +103,8 @@ def test_integers_and_an_input_that_is_an_output(page: Page) -> None:
 
 
 def test_a_network_that_the_command_line_exported(page: Page) -> None:
-    path = page.folder / "blazeface.onnx"
-    onnx.save(build("blazeface", size="small"), path)
+    path = page.folder / "mobilenet.onnx"
+    onnx.save(build("mobilenet_v1", size="small"), path)
     edgemem.save(path, edgemem.plan(path, target="gpu-texture"), path)
     folder = page.folder / "exported"
     done = CliRunner().invoke(main, ["export", str(path), "-f", "web", "-o", str(folder)])
@@ -112,7 +114,20 @@ def test_a_network_that_the_command_line_exported(page: Page) -> None:
     digest = hashlib.sha256((folder / "program.json").read_bytes()).hexdigest()
     assert digest in (folder / "index.html").read_text()
     page.browser.open(f"{page.home}exported/index.html")
-    assert "error" not in page.browser.run("document.getElementById('status').dataset")
+    text = "document.getElementById({!r}).textContent".format
+    assert page.browser.run(text("status")).startswith("ready in ")
+    planned = planfile.load(folder / "plan.edgemem").best_shared_objects
+    assert planned is not None
+    program = json.loads((folder / "program.json").read_text())
+    assert planned.size * 16 == program["plan"]["size"]
+    page.browser.run("document.getElementById('random').click()")
+    page.browser.run(
+        "new Promise((done) => { const wait = () => document.getElementById('time').textContent ? done() : "
+        "setTimeout(wait, 20); wait(); })"
+    )
+    assert page.browser.run(text("time")).endswith(" ms")
+    assert program["outputs"][0]["name"] in page.browser.run(text("results"))
+    assert not page.browser.problems(page.home)
     page.browser.open(f"{page.home}test.html")
     assert CliRunner().invoke(main, ["export", str(path), "-f", "web"]).exit_code == 2
 

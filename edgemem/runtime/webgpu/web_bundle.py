@@ -77,9 +77,10 @@ def write_bundle(
     page = page.replace("@@NAME@@", html.escape(prepared.name))
     page = page.replace("@@SHA256@@", hashlib.sha256(data).hexdigest())
     _write(folder / "index.html", [page.encode()])
-    for name in ("player.js", "player.d.ts"):
+    static = ("player.js", "player.d.ts", "demo.js")
+    for name in static:
         _write(folder / name, [(_STATIC / name).read_bytes()])
-    names = ("index.html", "player.js", "player.d.ts", "program.json", *files)
+    names = ("index.html", *static, "program.json", *files)
     return tuple(folder / name for name in names)
 
 

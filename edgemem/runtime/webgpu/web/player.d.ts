@@ -47,8 +47,7 @@ export class EdgememError extends Error {}
 export class Model {
   readonly name: string;
   readonly plan: Plan;
-  readonly storage: Program["storage"];
-  readonly precision: Program["precision"];
+  readonly program: Program;
   readonly inputs: Border[];
   readonly outputs: Border[];
   /** Bytes allocated for tensors, as the browser reports them: those of the plan. */

@@ -56,7 +56,7 @@ export async function load(folder, options = {}) {
 }
 
 export class Model {
-  /** @type {Program} */ #program;
+  /** @type {Program} */ program;
   /** @type {GPUDevice} */ #device;
   /** @type {GPUBuffer[] | GPUTexture[]} */ #pieces = [];
   /** @type {{ piece: number, offset: number }[]} */ #places;
@@ -69,9 +69,9 @@ export class Model {
 
   /** @param {Program} program @param {GPUDevice} device @param {LoadOptions} options */
   constructor(program, device, options) {
-    const { name, plan, storage, precision, inputs, outputs, kernels, tensors } = program;
-    Object.assign(this, { name, plan, storage, precision, inputs, outputs, kernels: kernels.length });
-    this.#program = program;
+    const { name, plan, inputs, outputs, kernels, tensors } = program;
+    Object.assign(this, { name, plan, inputs, outputs, kernels: kernels.length });
+    this.program = program;
     this.#device = device;
     this.#shared = options.shared ?? true;
     this.#places = tensors.map(({ piece, offset }) => ({ piece, offset }));
@@ -84,7 +84,7 @@ export class Model {
 
   /** @param {Uint8Array} texts @param {Uint8Array} weights @param {LoadOptions} options */
   async _start(texts, weights, options) {
-    const [device, program] = [this.#device, this.#program];
+    const [device, program] = [this.#device, this.program];
     let done = 0;
     const compiling = program.kernels.map(async ({ name, offset, bytes, layout }, _, { length: total }) => {
       const code = new TextDecoder().decode(texts.subarray(offset, offset + bytes));
@@ -134,8 +134,8 @@ export class Model {
   }
 
   #allocate() {
-    const { tensors, passes, precision, storage } = this.#program;
-    let { pieces } = this.#program;
+    const { tensors, passes, precision, storage } = this.program;
+    let { pieces } = this.program;
     if (!this.#shared) {
       const own = tensors.map((_, k) => k); // second names, and what is written over, stay there
       for (const { view, over, tensors: bound } of passes) {
@@ -154,15 +154,15 @@ export class Model {
       const format = FORMATS[precision];
       this.#pieces = pieces.map((size) => this.#device.createTexture({ size, format, usage: TEXTURE }));
       const texels = this.#pieces.map((piece) => piece.width * piece.height * piece.depthOrArrayLayers);
-      this.bytes = sum(texels) * texelBytes(this.#program);
+      this.bytes = sum(texels) * texelBytes(this.program);
     }
   }
 
   #held(number) {
     const { piece, offset } = this.#places[number];
-    const tensor = this.#program.tensors[number];
+    const tensor = this.program.tensors[number];
     const [width, height, layers] = tensor.extent;
-    const row = (width ?? 0) * texelBytes(this.#program);
+    const row = (width ?? 0) * texelBytes(this.program);
     const layer = layers ? offset / (row * height) : 0;
     const size = /** @type {[number, number, number]} */ ([width, height, layers || 1]);
     return { held: this.#pieces[piece], tensor, offset, layer, size, row };
@@ -178,7 +178,7 @@ export class Model {
 
   async #run(feeds) {
     if (this.#lost) fail(this.#lost);
-    const { inputs, outputs, precision } = this.#program;
+    const { inputs, outputs, precision } = this.program;
     const names = inputs.map(({ name }) => name);
     const others = Object.keys(feeds);
     if ([...others].sort().join() !== [...names].sort().join()) fail(`the inputs are ${names}, not ${others}`);
@@ -216,7 +216,7 @@ export class Model {
 
   #write(number, values) {
     const { held, tensor, offset, layer, size, row } = this.#held(number);
-    const Numbers = numbersOf(this.#program);
+    const Numbers = numbersOf(this.program);
     const packed = new Numbers((row ? (product(size) * row) / size[0] : tensor.bytes) / Numbers.BYTES_PER_ELEMENT);
     each(tensor, (index, at) => (packed[at] = values[index]));
     if ("size" in held) this.#device.queue.writeBuffer(held, offset, packed);
@@ -242,7 +242,7 @@ export class Model {
 
   #values(number, data) {
     const { tensor, row } = this.#held(number);
-    const Numbers = numbersOf(this.#program);
+    const Numbers = numbersOf(this.program);
     const numbers = new Numbers(data);
     const [used, whole] = [row, aligned(row)].map((n) => n / Numbers.BYTES_PER_ELEMENT);
     const values = new Float32Array(product(tensor.dims));
@@ -315,7 +315,7 @@ function typed(values, { name, dtype }, precision) {
 /** A file of so many bytes at most, with a digest. */
 async function read(root, name, most, sha256) {
   const what = `${name} cannot be loaded from ${root}`;
-  const response = await fetch(new URL(name, root)).catch((error) => fail(what, error));
+  const response = await fetch(new URL(name, root), { cache: "no-cache" }).catch((error) => fail(what, error));
   if (!response.ok || !response.body) return fail(what, `status ${response.status}`);
   const parts = [];
   let size = 0;
@@ -385,7 +385,7 @@ function parse(data) {
     checkPasses(program);
     return program;
   } catch (error) {
-    return fail("the bundle is damaged: program.json is not what edgemem writes", error);
+    return fail("the bundle is damaged: program.json", error);
   }
 }
 
