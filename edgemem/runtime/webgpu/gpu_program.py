@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.webgpu.shaders import BindingKind
     from edgemem.targets import Target
 
-__all__ = ["GpuPass", "GpuProgram", "GpuStep", "Kernel", "build_program"]
+__all__ = ["GpuPass", "GpuProgram", "GpuStep", "GpuKernel", "build_program"]
 
 # Kernels whose first weights are factors of sums, which a plan in fp16 rounds as it does activations.
 _FACTORS: Final = frozenset(("convolution", "depthwise", "transposed", "fully_connected", "matmul", "matmul_heads"))
@@ -40,7 +40,7 @@ _LEAST_HALF, _MOST_HALF = float(np.finfo(np.float16).smallest_normal), float(np.
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class GpuKernel:
     """A compute shader.
 
     Attributes:
@@ -108,7 +108,7 @@ class GpuProgram:
     """
 
     layout: GpuLayout
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[GpuKernel, ...]
     steps: tuple[GpuStep, ...]
     constants: Constants
 
@@ -127,7 +127,7 @@ def build_program(
         InvalidPlanError: an operator's operands overlap what it writes, and it is none that may run so.
         UnsupportedError: a constant is too large for a binding.
     """
-    kernels: dict[Kernel, int] = {}
+    kernels: dict[GpuKernel, int] = {}
     constants = Constants(profile)
     steps = []
     for step in lowered:
@@ -166,7 +166,7 @@ def _pass(
     graph: Graph,
     context: Lowering,
     constants: Constants,
-    kernels: dict[Kernel, int],
+    kernels: dict[GpuKernel, int],
 ) -> GpuPass:
     what = repr(op.name or op.type)
     _check_apart(dispatch, op, layout, graph, context)
@@ -176,7 +176,7 @@ def _pass(
     ]
     dispatch = replace(dispatch, weights=_in_precision(dispatch, layout.precision))
     shader = assemble(dispatch, reaches, layout.reach(dispatch.output), layout.precision)
-    kernel = kernels.setdefault(Kernel(dispatch.kernel, shader.text, shader.layout), len(kernels))
+    kernel = kernels.setdefault(GpuKernel(dispatch.kernel, shader.text, shader.layout), len(kernels))
     tensors: dict[int, int] = {}
     arrays: dict[int, int] = {}
     for number, binding in zip(dispatch.inputs, shader.inputs, strict=True):

@@ -12,7 +12,7 @@ from edgemem.runtime.webgpu.shaders import layout_entries
 if TYPE_CHECKING:
     from edgemem.runtime.webgpu.constants import Constants
     from edgemem.runtime.webgpu.device import GpuDevice
-    from edgemem.runtime.webgpu.gpu_program import GpuPass, GpuProgram, GpuStep, Kernel
+    from edgemem.runtime.webgpu.gpu_program import GpuPass, GpuProgram, GpuStep, GpuKernel
     from edgemem.runtime.webgpu.memory import GpuMemory
     from edgemem.runtime.webgpu.shaders import Precision
 
@@ -113,7 +113,9 @@ def bind_program(device: GpuDevice, memory: GpuMemory, program: GpuProgram) -> B
     return BoundProgram(tuple(steps), constants, views, in_place, len(program.kernels))
 
 
-def _bound(device: GpuDevice, memory: GpuMemory, constants: BoundConstants, kernel: Kernel, one: GpuPass) -> BoundPass:
+def _bound(
+    device: GpuDevice, memory: GpuMemory, constants: BoundConstants, kernel: GpuKernel, one: GpuPass
+) -> BoundPass:
     layout, pipeline = _pipeline(device, kernel, memory.layout.precision)
     resources = {binding: memory.resource(tensor) for binding, tensor in one.tensors}
     resources |= {binding: constants.resource(number) for binding, number in one.constants}
@@ -121,7 +123,7 @@ def _bound(device: GpuDevice, memory: GpuMemory, constants: BoundConstants, kern
     return BoundPass(pipeline, device.handle.create_bind_group(layout=layout, entries=entries), one.workgroups)
 
 
-def _pipeline(device: GpuDevice, kernel: Kernel, precision: Precision) -> tuple[Any, Any]:
+def _pipeline(device: GpuDevice, kernel: GpuKernel, precision: Precision) -> tuple[Any, Any]:
     """The layout of the bind group and the pipeline of a kernel, which the device keeps for all sessions."""
     if kernel.text not in device.pipelines:
         handle = device.handle
