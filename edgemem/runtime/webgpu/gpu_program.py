@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.webgpu.shaders import BindingKind
     from edgemem.targets import Target
 
-__all__ = ["GpuPass", "GpuProgram", "GpuStep", "GpuKernel", "build_program"]
+__all__ = ["GpuKernel", "GpuPass", "GpuProgram", "GpuStep", "build_program"]
 
 # Kernels whose first weights are factors of sums, which a plan in fp16 rounds as it does activations.
 _FACTORS: Final = frozenset(("convolution", "depthwise", "transposed", "fully_connected", "matmul", "matmul_heads"))

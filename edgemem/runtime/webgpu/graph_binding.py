@@ -12,7 +12,7 @@ from edgemem.runtime.webgpu.shaders import layout_entries
 if TYPE_CHECKING:
     from edgemem.runtime.webgpu.constants import Constants
     from edgemem.runtime.webgpu.device import GpuDevice
-    from edgemem.runtime.webgpu.gpu_program import GpuPass, GpuProgram, GpuStep, GpuKernel
+    from edgemem.runtime.webgpu.gpu_program import GpuKernel, GpuPass, GpuProgram, GpuStep
     from edgemem.runtime.webgpu.memory import GpuMemory
     from edgemem.runtime.webgpu.shaders import Precision
 
