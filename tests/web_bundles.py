@@ -128,7 +128,7 @@ class Page:
         }
         found = self.browser.run(f"runBundle({json.dumps(given)})")
         if "error" in found:
-            raise RuntimeError(found["error"])
+            raise RuntimeError(f"{found['kind']}: {found['error']}")
         return {
             name: np.frombuffer(base64.b64decode(o["data"]), _KINDS[o["kind"]]).reshape(o["shape"])
             for name, o in found.items()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import onnx
 import pytest
+from onnx import helper as make
 
 import edgemem
 from edgemem.runtime.webgpu.web_bundle import write_bundle
-from models.build import build
 from tests.web_bundles import Page, page
 from tests.webgpu_programs import classifier
 
@@ -28,6 +28,27 @@ __all__ = ["page"]  # the fixture
 
 FILES: Final = ("program.json", "kernels.wgsl", "weights.bin")
 NUMBERS: Final[tuple[Any, ...]] = (-1, 0, 1, 3, 255, 256, 4096, 2**31, 2**53, 1.5, None, "1", [], 10**30)
+
+
+def convolutions() -> onnx.ModelProto:
+    """Two convolutions and a classifier."""
+    rng = np.random.default_rng(0)
+    weights = {
+        name: onnx.numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+        for name, shape in {"a": (8, 3, 3, 3), "b": (16, 8, 3, 3), "c": (16, 10)}.items()
+    }
+    nodes = [
+        make.make_node("Conv", ["x", "a"], ["s"], pads=[1, 1, 1, 1]),
+        make.make_node("Relu", ["s"], ["t"]),
+        make.make_node("Conv", ["t", "b"], ["u"], strides=[2, 2]),
+        make.make_node("GlobalAveragePool", ["u"], ["v"]),
+        make.make_node("Flatten", ["v"], ["w"]),
+        make.make_node("MatMul", ["w", "c"], ["y"]),
+    ]
+    x = make.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (1, 3, 16, 16))
+    y = make.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (1, 10))
+    graph = make.make_graph(nodes, "convolutions", [x], [y], list(weights.values()))
+    return make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -115,7 +136,7 @@ class Bundle:
             return self.page.run(self.feeds)
         except RuntimeError as e:
             said = str(e)
-        assert said.startswith(("the model does not run: ", "the GPU ")), said
+        assert said.startswith("EdgememError: "), said
         return said
 
 
@@ -158,9 +179,8 @@ def test_changed_bundles_are_refused_or_contained(page: Page) -> None:
 @pytest.mark.full
 def test_three_hundred_changed_bundles(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    onnx.save(build("mobilenet_v1", size="small"), path)
+    onnx.save(convolutions(), path)
     ends = check_hostile(Bundle(page, path), 300, 2)
-    print(ends)
     assert ends["digest"] == 150
     assert ends["refused"] > 50
     assert ends["contained"] > 10

@@ -418,7 +418,8 @@ function check(program) {
   }
   for (const { name, dtype, shape, tensor } of [...program.inputs, ...program.outputs]) {
     const isHeld = isCount(tensor, tensors.length - 1) && DTYPE.test(dtype) && areCounts(shape, shape.length, 1);
-    need(isHeld && product(shape) === product(tensors[tensor].dims), `the shape of ${name} is not its tensor's`);
+    const isShaped = isHeld && product(shape) === product(tensors[tensor].dims);
+    need(isShaped && typeof name === "string", `${name} is not its tensor`);
   }
 }
 
