@@ -86,7 +86,7 @@ function pictureOf({ shape, dtype }) {
 function numbers(image, wide, high) {
   const { height, width, channels, isFirst } = /** @type {any} */ (pictureOf(/** @type {Model} */ (model).inputs[0]));
   const canvas = at("picture");
-  [canvas.width, canvas.height] = [width, height];
+  [canvas.width, canvas.height, canvas.hidden] = [width, height, false];
   const pen = canvas.getContext("2d", { willReadFrequently: true });
   const scale = Math.max(width / wide, height / high);
   pen.drawImage(image, (width - wide * scale) / 2, (height - high * scale) / 2, wide * scale, high * scale);
