@@ -33,13 +33,19 @@ def transformer(net: Net, *, small: bool) -> None:
     net.node("Gather", [net.weight("embedding.weight", (VOCABULARY, width), 1.0), ids.name], embedded.name)
     x = net.layer(embedded, [ids])
     x = net.op("Add", [x], x.shape, extra=[net.weight("position.weight", (length, width), 0.1)], name="position")
+    x = encoder(net, x, depth, heads)
+    x = net.op("ReduceMean", [x], (net.batch, width), axes=[1], keepdims=0)
+    net.output(net.dense(x, 16, name="logits"))
+
+
+def encoder(net: Net, x: NetTensor, depth: int, heads: int) -> NetTensor:
+    """Layers of a pre-norm encoder for tokens [batch, length, width], and the last norm."""
+    width = x.dim(2)
     for _ in range(depth):
         x = net.add(_attention(net, _layer_norm(net, x), heads), x)
         y = net.dense(_layer_norm(net, x), 4 * width)
         x = net.add(net.dense(_gelu(net, y), width, gain=0.5), x)
-    x = _layer_norm(net, x)
-    x = net.op("ReduceMean", [x], (net.batch, width), axes=[1], keepdims=0)
-    net.output(net.dense(x, 16, name="logits"))
+    return _layer_norm(net, x)
 
 
 def _attention(net: Net, x: NetTensor, heads: int) -> NetTensor:

@@ -30,12 +30,15 @@ def need_chromium() -> str:
 
 
 class Browser:
-    """One page in one headless browser."""
+    """One page in one headless browser; with `webgpu` it has a GPU in software."""
 
-    def __init__(self, program: str, folder: Path, *, width: int = 1280, height: int = 900) -> None:
+    def __init__(
+        self, program: str, folder: Path, *, width: int = 1280, height: int = 900, webgpu: bool = False
+    ) -> None:
+        gpu = "--enable-unsafe-webgpu --use-webgpu-adapter=swiftshader" if webgpu else "--disable-gpu"
         to_read, to_write = os.pipe(), os.pipe()  # what the browser reads, and what it writes
         command = (
-            f'exec "{program}" --headless --no-sandbox --disable-gpu --hide-scrollbars --remote-debugging-pipe '
+            f'exec "{program}" --headless --no-sandbox {gpu} --hide-scrollbars --remote-debugging-pipe '
             f'--user-data-dir="{folder}" --window-size={width},{height} --proxy-server=127.0.0.1:9 about:blank '
             f"3<&{to_read[0]} 4>&{to_write[1]}"
         )
@@ -98,10 +101,10 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
 
-    def open(self, page: Path) -> float:
-        """Open a page of `edgemem report`; returns the seconds until it can be used."""
+    def open(self, page: Path | str) -> float:
+        """Open a page of edgemem's, a file or a URL; returns the seconds until it can be used."""
         begin = time.perf_counter()
-        self.call("Page.navigate", url=page.as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         while not self.run("document.documentElement?.dataset.ready === 'true'"):
             if time.perf_counter() - begin > _LIMIT_S:
                 raise TimeoutError(str(self.problems()))
@@ -133,8 +136,8 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **({"text": text} if text else {}))
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
-    def problems(self) -> list[str]:
-        """Errors of scripts and of the console, refusals of the policy, and requests for anything but the page."""
+    def problems(self, home: str = "file:") -> list[str]:
+        """Errors of scripts and of the console, refusals of the policy, and requests outside of `home`."""
         found = []
         for event in self.events:
             method, values = event.get("method"), event.get("params", {})
@@ -144,7 +147,7 @@ class Browser:
                 found.append(values["entry"]["text"])
             elif method == "Runtime.consoleAPICalled" and values["type"] in ("error", "warning"):
                 found.append(str(values["args"]))
-            elif method == "Network.requestWillBeSent" and not values["request"]["url"].startswith(("file:", "blob:")):
+            elif method == "Network.requestWillBeSent" and not values["request"]["url"].startswith((home, "blob:")):
                 found.append(values["request"]["url"])
         return found
 

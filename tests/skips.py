@@ -70,9 +70,8 @@ ALLOWED: Final = (
         "assembles a package for Android: Debian's packages, named in the reason",
     ),
     Allowed(r"^no WebGPU adapter ", "software drivers of Vulkan: Debian's packages, named in the reason"),
-    Allowed(
-        r"^no chromium here \(apt-get install chromium\)$", "drives the page of `edgemem report`: Debian's package"
-    ),
+    Allowed(r"^no chromium here \(apt-get install chromium\)$", "drives pages of edgemem's: Debian's package"),
+    Allowed(r"^no TypeScript here ", "checks the types of the player: a package of npm"),
     # CI has a network, npm, a compiler and the extra `test`.
     Allowed(
         r"was not downloaded|which is not on PATH; install Node\.js", "models are fetched by pip and npm", in_ci=False

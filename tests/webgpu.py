@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ast import literal_eval
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -12,7 +11,8 @@ import pytest
 
 from edgemem.runtime.webgpu.lowering import Lowering, lower
 from edgemem.runtime.webgpu.packing import from_image, pack, to_image, unpack
-from edgemem.runtime.webgpu.shaders import OUTPUT, PARAMETERS, WEIGHTS, Precision, Reach, assemble
+from edgemem.runtime.webgpu.shaders import OUTPUT, WEIGHTS, Precision, Shader, assemble, layout_entries
+from edgemem.runtime.webgpu.size_constants import Reach
 from tests.webgpu_adapters import ADAPTERS, need_adapter
 
 if TYPE_CHECKING:
@@ -133,11 +133,11 @@ def _hold_constant(index: int, values: NDArray[np.float32], stored: Stored) -> H
 
 
 @cache
-def _pipeline(gpu: Any, text: str, entries: str) -> tuple[Any, Any]:
+def _pipeline(gpu: Any, shader: Shader, precision: Precision) -> tuple[Any, Any]:
     """The bind-group layout and the pipeline of a shader; compiled once a device: drivers take a second for some."""
-    layout = gpu.create_bind_group_layout(entries=literal_eval(entries))
+    layout = gpu.create_bind_group_layout(entries=layout_entries(shader.layout, precision))
     together = gpu.create_pipeline_layout(bind_group_layouts=[layout])
-    module = gpu.create_shader_module(code=text)
+    module = gpu.create_shader_module(code=shader.text)
     return layout, gpu.create_compute_pipeline(layout=together, compute={"module": module, "entry_point": "main"})
 
 
@@ -148,12 +148,11 @@ def bind(dispatch: Dispatch, held: Mapping[int, Held], precision: Precision) -> 
     gpu = device()
     inputs = [held[i] for i in dispatch.inputs]
     shader = assemble(dispatch, [h.reach for h in inputs], held[dispatch.output].reach, precision)
-    layout, pipeline = _pipeline(gpu, shader.text, repr(shader.layout))
-    uniform = gpu.create_buffer_with_data(data=shader.parameters, usage=wgpu.BufferUsage.UNIFORM)
-    entries = {PARAMETERS: {"buffer": uniform}, OUTPUT: held[dispatch.output].resource}
+    layout, pipeline = _pipeline(gpu, shader, precision)
+    entries = {OUTPUT: held[dispatch.output].resource}
     entries |= {b: h.resource for b, h in zip(shader.inputs, inputs, strict=True)}
     for k, array in enumerate(dispatch.weights):
-        data = np.ascontiguousarray(array, np.float32)
+        data = np.ascontiguousarray(array)
         entries[WEIGHTS + k] = {"buffer": gpu.create_buffer_with_data(data=data, usage=wgpu.BufferUsage.STORAGE)}
     resources = [{"binding": b, "resource": r} for b, r in sorted(entries.items())]
     return pipeline, gpu.create_bind_group(layout=layout, entries=resources)

@@ -232,10 +232,10 @@ def strategies(*, as_json: bool) -> None:
     type=click.Choice(
         [
             *("json", "csv", "c-array", "c-header", "svg", "tflm-bufferplan", "tflm-metadata"),
-            *("arduino", "espidf", "esphome", "zephyr"),
+            *("arduino", "espidf", "esphome", "zephyr", "web"),
         ]
     ),
-    help="What to write; the last four are folders of files for firmware.",
+    help="What to write; the last five are folders: of files for firmware, and of a page that runs the model.",
 )
 @click.option("-o", "--output", type=FILE, help="Write to a file, or a folder, instead of the terminal.")
 def export(files: tuple[Path, ...], form: str, output: Path | None) -> None:
@@ -252,6 +252,14 @@ def export(files: tuple[Path, ...], form: str, output: Path | None) -> None:
 
     if len(files) > 1 and (form == "esphome" or form not in ("c-array", *FIRMWARE_FORMS)):
         raise click.UsageError(f"{form} is of one model")
+    if form == "web":
+        from edgemem.runtime.webgpu.web_bundle import write_bundle
+
+        if output is None:
+            raise click.UsageError("web is several files: give -o FOLDER")
+        for written in write_bundle(files[0], output):
+            click.echo(f"wrote {written}")
+        return
     (proved, model), *_ = [right_plan(file) for file in files]
     name = files[0].name.split(".")[0]
     if form in ("c-array", *FIRMWARE_FORMS):

@@ -42,7 +42,7 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
             at % columns / p.output.batch * p.own.stride_width - p.own.left,
         );
         for (var k = 0; k < BLOCK; k++) {  // unroll
-            sums[k * REPEAT + r] = weights_1[part * BLOCK + k];
+            sums[k * REPEAT + r] = weights_1(part * BLOCK + k);
         }
     }
     var row = part * p.own.kernel_height * p.own.kernel_width * p.own.slices * (BLOCK * 4);
@@ -55,10 +55,10 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
                 }
                 let tap = row + s * (BLOCK * 4);
                 for (var k = 0; k < BLOCK; k++) {  // unroll
-                    let w0 = weights_0[tap + k * 4];
-                    let w1 = weights_0[tap + k * 4 + 1];
-                    let w2 = weights_0[tap + k * 4 + 2];
-                    let w3 = weights_0[tap + k * 4 + 3];
+                    let w0 = weights_0(tap + k * 4);
+                    let w1 = weights_0(tap + k * 4 + 1);
+                    let w2 = weights_0(tap + k * 4 + 2);
+                    let w3 = weights_0(tap + k * 4 + 3);
                     for (var r = 0; r < REPEAT; r++) {  // unroll
                         let v = values[r];
                         sums[k * REPEAT + r] += w0 * v.x + w1 * v.y + w2 * v.z + w3 * v.w;

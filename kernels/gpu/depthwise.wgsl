@@ -27,7 +27,7 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let left = x * p.own.stride_width - p.own.left;
     var sums: array<vec4<f32>, REPEAT>;
     for (var r = 0; r < REPEAT; r++) {  // unroll
-        sums[r] = weights_1[slice];
+        sums[r] = weights_1(slice);
     }
     for (var ky = 0; ky < p.own.kernel_height; ky++) {
         let iy = y * p.own.stride_height - p.own.top + ky * p.own.dilation_height;
@@ -42,7 +42,7 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
             }
         }
         for (var kx = 0; kx < WIDTH; kx++) {  // unroll
-            let w = weights_0[(slice * p.own.kernel_height + ky) * WIDTH + kx];
+            let w = weights_0((slice * p.own.kernel_height + ky) * WIDTH + kx);
             for (var r = 0; r < REPEAT; r++) {  // unroll
                 sums[r] += w * kept[r * HOP + kx];
             }

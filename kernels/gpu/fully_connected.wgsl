@@ -25,10 +25,10 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     var mine: array<vec4<f32>, ROWS>;
     for (var t = lane; t < p.own.texels; t += 8) {
         let at = (t * p.own.units + unit) * 4;
-        let w0 = weights_0[at];
-        let w1 = weights_0[at + 1];
-        let w2 = weights_0[at + 2];
-        let w3 = weights_0[at + 3];
+        let w0 = weights_0(at);
+        let w1 = weights_0(at + 1);
+        let w2 = weights_0(at + 2);
+        let w3 = weights_0(at + 3);
         for (var r = 0; r < ROWS; r++) {  // unroll
             let v = operand(min(first_row + r, p.own.rows - 1), t);
             mine[r] += w0 * v.x + w1 * v.y + w2 * v.z + w3 * v.w;
@@ -43,7 +43,7 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     }
     for (var r = lane; r < ROWS; r += 8) {
         if (first_row + r < p.own.rows) {
-            var sum = weights_1[part];
+            var sum = weights_1(part);
             for (var k = 0; k < 8; k++) {
                 sum += sums[r * 64 + k * 8 + i32(local) % 8];
             }

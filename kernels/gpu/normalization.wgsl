@@ -65,6 +65,6 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
         let b = min(at.x, p.own.batch - 1);
         let k = (((at.w * p.own.height + y) * p.own.width + x) * p.own.batch + b) * 2;
         let value = (load_0(at.x, at.y, at.z, at.w) - mean) / spread;
-        store(at.x, at.y, at.z, at.w, finish(value * weights_0[k] + weights_0[k + 1]));
+        store(at.x, at.y, at.z, at.w, finish(value * weights_0(k) + weights_0(k + 1)));
     }
 }

@@ -3,8 +3,8 @@
 // first of them alone counts.
 
 fn each_texel(at: vec4<i32>) {
-    let row = weights_0[at.y];
-    let column = weights_1[at.z];
+    let row = weights_0(at.y);
+    let column = weights_1(at.z);
     let y = vec2<i32>(row.xy);
     let x = vec2<i32>(column.xy);
     var value = load_0(at.x, y.x, x.x, at.w);

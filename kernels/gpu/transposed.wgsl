@@ -34,7 +34,7 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let slices = min(p.own.slices, p.input_0.slices - from_slice);
     var sums: array<vec4<f32>, BLOCK * 2>;
     for (var k = 0; k < BLOCK; k++) {  // unroll
-        sums[k * 2] = weights_1[part * BLOCK + k];
+        sums[k * 2] = weights_1(part * BLOCK + k);
         sums[k * 2 + 1] = sums[k * 2];
     }
     for (var ky = 0; ky < p.own.kernel_height; ky++) {
@@ -56,10 +56,10 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
                 let v1 = fetch(b, iy, ix + 1, from_slice + s);
                 for (var k = 0; k < BLOCK; k++) {  // unroll
                     let tap = row + (s * BLOCK + k) * 4;
-                    let w0 = weights_0[tap];
-                    let w1 = weights_0[tap + 1];
-                    let w2 = weights_0[tap + 2];
-                    let w3 = weights_0[tap + 3];
+                    let w0 = weights_0(tap);
+                    let w1 = weights_0(tap + 1);
+                    let w2 = weights_0(tap + 2);
+                    let w3 = weights_0(tap + 3);
                     sums[k * 2] += w0 * v0.x + w1 * v0.y + w2 * v0.z + w3 * v0.w;
                     sums[k * 2 + 1] += w0 * v1.x + w1 * v1.y + w2 * v1.z + w3 * v1.w;
                 }

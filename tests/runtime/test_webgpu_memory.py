@@ -16,6 +16,7 @@ from edgemem.model.graph import Tensor
 from edgemem.runtime.webgpu import device as device_module
 from edgemem.runtime.webgpu.constants import Constants
 from edgemem.runtime.webgpu.device import adapters, busy_workgroups, checked, open_device
+from edgemem.runtime.webgpu.graph_binding import BoundConstants
 from edgemem.runtime.webgpu.memory import GpuMemory
 from edgemem.runtime.webgpu.places import separate_places
 from edgemem.runtime.webgpu.profile import GpuProfile, portable_profile
@@ -146,20 +147,20 @@ def test_a_lost_device_is_one_line_and_the_next_session_opens_another(monkeypatc
 
 def test_many_constants_are_in_few_buffers_and_an_equal_one_is_kept_once() -> None:
     device = open_device(need_adapter())
-    constants = Constants(device)
+    constants = Constants(device.profile)
     values = [np.full(n, n, np.float32) for n in range(4, 400, 4)]
-    numbers = [constants.add(v, "a layer") for v in values]
-    shared = [constants.add(np.ones(8, np.float32), "another", "key") for _ in range(3)]
-    constants.flush()
+    numbers = [constants.add(v.nbytes, lambda v=v: v, "a layer") for v in values]  # type: ignore[misc]
+    shared = [constants.add(32, lambda: np.ones(8, np.float32), "another", "key") for _ in range(3)]
+    with pytest.raises(UnsupportedError, match=r"the constants of a huge layer have 128\.\d\d MiB"):
+        constants.add(2**27 + 256, lambda: values[0], "a huge layer")
+    bound = BoundConstants(device, constants)
     assert len({shared[0], *numbers}) == len(values) + 1
     assert len(set(shared)) == 1
-    places = [constants.resource(n) for n in numbers]
+    places = [bound.resource(n) for n in numbers]
     assert len({id(p["buffer"]) for p in places}) == 1
     assert all(p["offset"] % 256 == 0 and p["size"] == v.nbytes for p, v in zip(places, values, strict=True))
-    assert constants.allocated == sum(-(-max(v.nbytes, 16) // 256) * 256 for v in values) + 256
-    with pytest.raises(UnsupportedError, match=r"the constants of a huge layer have 128\.\d\d MiB"):
-        constants.add(np.broadcast_to(np.float32(0), (2**25 + 64,)), "a huge layer")
-    constants.close()
+    assert bound.allocated == sum(-(-max(v.nbytes, 16) // 256) * 256 for v in values) + 256
+    bound.close()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.kernel_texts import finish_text, kernel_text, kernels, unroll
 from edgemem.runtime.webgpu.lowering.blocks import WORKGROUP, choose, pack_weights, parts, reading
 from edgemem.runtime.webgpu.packing import from_image, pack, to_image, unpack
-from edgemem.runtime.webgpu.shaders import MOST_WORKGROUPS, Reach, assemble, grid
+from edgemem.runtime.webgpu.shaders import MOST_WORKGROUPS, assemble, grid, layout_entries
+from edgemem.runtime.webgpu.size_constants import Reach
 
 SMALL = Stored(1, 4, 4, 8)
 POOL = Dispatch(kernel="pool", inputs=(0,), output=1, workgroups=(1, 1, 1), own=(2, 2, 2, 2, 1, 1, 0, 0, 4, 4, 0, 1))
@@ -29,18 +30,12 @@ def buffer(place: object, shape: Stored = SMALL) -> Reach:
     return Reach("buffer", shape, place)
 
 
-def bound(layout: tuple[dict[str, object], ...]) -> dict[object, object]:
-    """The kind of each binding."""
-    kinds = ("buffer", "texture", "storage_texture")
-    return {e["binding"]: next(e[k] for k in kinds if k in e) for e in layout}
-
-
 def test_activations_are_bound_writable_and_constants_are_not() -> None:
     shader = assemble(POOL, [buffer("a")], buffer("b"))
     assert shader.inputs == (1,)
-    assert bound(shader.layout) == {0: {"type": "uniform"}, 1: {"type": "storage"}, 6: {"type": "storage"}}
+    assert shader.layout == ((1, "storage"), (6, "storage"))
     constant = assemble(POOL, [Reach("constant", SMALL, "a")], buffer("b"), "fp16")
-    assert bound(constant.layout)[1] == {"type": "read-only-storage"}
+    assert constant.layout[0] == (1, "read-only-storage")
     assert "data_0: array<vec4<f32>>" in constant.text
     assert "data_out: array<vec2<u32>>" in constant.text
 
@@ -48,7 +43,9 @@ def test_activations_are_bound_writable_and_constants_are_not() -> None:
 def test_textures_have_the_format_of_their_precision() -> None:
     texture = Reach("texture", SMALL, "a")
     shader = assemble(POOL, [texture], replace(texture, place="b"), "fp16")
-    assert bound(shader.layout)[6] == {"access": "write-only", "format": "rgba16float", "view_dimension": "2d"}
+    output = layout_entries(shader.layout, "fp16")[-1]
+    written = {"access": "write-only", "format": "rgba16float", "view_dimension": "2d"}
+    assert (output["binding"], output["storage_texture"]) == (6, written)
     assert "texture_storage_2d<rgba16float, write>" in shader.text
 
 
@@ -56,7 +53,7 @@ def test_two_writable_bindings_never_overlap() -> None:
     assert assemble(SUM, [buffer("a"), buffer("a")], buffer("b")).inputs == (1, 1)
     within = assemble(SUM, [buffer("a"), buffer("b")], buffer("b"))
     assert within.inputs == (1, 6)
-    assert set(bound(within.layout)) == {0, 1, 6}
+    assert within.layout == ((1, "storage"), (6, "storage"))
     with pytest.raises(UnsupportedError, match="convolution cannot write over its input 0"):
         assemble(SUM, [buffer("b"), buffer("a")], buffer("b"))
     texture = Reach("texture", SMALL, "a")
@@ -64,15 +61,27 @@ def test_two_writable_bindings_never_overlap() -> None:
         assemble(replace(POOL, in_place=(0,)), [texture], texture)
 
 
-def test_the_parameters_are_the_shapes_and_what_the_kernel_has_of_its_own() -> None:
+def test_the_text_has_the_shapes_and_what_the_kernel_has_of_its_own() -> None:
     first = Reach("texture", Stored(2, 3, 5, 7, channels_first=True), "a", linear=True, row=64)
     dispatch = replace(POOL, function=Function("clip", (-1.0, 6.0)))
-    data = assemble(dispatch, [first], Reach("texture", Stored(2, 2, 3, 7), "b")).parameters
-    assert len(data) % 16 == 0
-    numbers = struct.unpack_from("<16i4f12i", data)
-    assert numbers[:16] == (2, 3, 5, 7, 2, 1, 1, 64, 2, 2, 3, 7, 2, 0, 0, 0)
-    assert numbers[16:20] == (-1.0, 6.0, 0.0, 0.0)
-    assert numbers[20:] == POOL.own
+    text = assemble(dispatch, [first], Reach("texture", Stored(2, 2, 3, 7), "b")).text
+    assert "uniform" not in text
+    (line,) = re.findall(r"^const p = .*$", text, re.MULTILINE)
+    assert line == (
+        "const p = Parameters(Tensor(2, 3, 5, 7, 2, 1, 1, 64), Tensor(2, 2, 3, 7, 2, 0, 0, 0), "
+        "vec4<f32>(-1.0f, 6.0f, 0.0f, 0.0f), Own(2, 2, 2, 2, 1, 1, 0, 0, 4, 4, 0, 1));"
+    )
+
+
+def test_infinite_numbers_are_made_of_their_bits_and_what_no_parameter_holds_is_refused() -> None:
+    least = replace(POOL, function=Function("clip", (-np.inf, 0.1)))
+    text = assemble(least, [buffer("a")], buffer("b")).text
+    bits = struct.unpack("<I", struct.pack("<f", -np.inf))[0]
+    assert f"vec4<f32>(bitcast<f32>({bits}u | no_bits), 0.10000000149011612f, 0.0f, 0.0f)" in text
+    with pytest.raises(UnsupportedError, match="too large for a kernel's parameters"):
+        assemble(replace(POOL, own=(2**31, *POOL.own[1:])), [buffer("a")], buffer("b"))
+    with pytest.raises(UnsupportedError, match="too large for a kernel's parameters"):
+        assemble(replace(POOL, function=Function("clip", (0.0, 1e39))), [buffer("a")], buffer("b"))
 
 
 def test_what_does_not_fit_the_kernel_is_refused() -> None:
@@ -89,8 +98,11 @@ def test_what_does_not_fit_the_kernel_is_refused() -> None:
 
 
 def test_a_function_brings_what_it_calls_and_no_more() -> None:
-    text = finish_text(Function("clip", (0.0, 1.0)))
-    assert re.findall(r"^fn (\w+)\(", text, re.MULTILINE) == ["function_clip", "finish"]
+    clip = replace(POOL, function=Function("clip", (0.0, 1.0)))
+    text = assemble(clip, [buffer("a")], buffer("b")).text
+    names = re.findall(r"^fn (\w+)\(", text, re.MULTILINE)
+    assert [n for n in names if n.startswith(("function", "finish", "safe"))] == ["function_clip", "finish"]
+    assert all(len(re.findall(rf"\b{n}\(", text)) > 1 for n in names)
     assert finish_text(None) == finish_text(Function("identity"))
 
 

@@ -73,7 +73,7 @@ class GpuDevice:
         adapter: what it was opened on.
         profile: the limits that it enforces.
         has_times: whether it measures the time of dispatches.
-        pipelines: compiled shaders by their text and layout.
+        pipelines: compiled kernels by their text.
         mark: a small buffer to wait for the device with.
     """
 

@@ -18,7 +18,8 @@ from edgemem.runtime.webgpu.arguments import Argument, argument
 from edgemem.runtime.webgpu.cpu_ops import cpu_operator
 from edgemem.runtime.webgpu.device import busy_workgroups, checked, open_device
 from edgemem.runtime.webgpu.gpu_model import read_gpu_model, storage_of
-from edgemem.runtime.webgpu.graph_binding import bind_graph
+from edgemem.runtime.webgpu.gpu_program import build_program
+from edgemem.runtime.webgpu.graph_binding import bind_program
 from edgemem.runtime.webgpu.graph_lowering import lower_graph, needed_tensors
 from edgemem.runtime.webgpu.memory import GpuMemory
 from edgemem.runtime.webgpu.places import check_profile, chosen_plan, planned_places, separate_places
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.runtime.feeds import Feeds
     from edgemem.runtime.memory import Origin
-    from edgemem.runtime.webgpu.graph_binding import BoundDispatch, BoundOperator
+    from edgemem.runtime.webgpu.gpu_program import GpuStep
+    from edgemem.runtime.webgpu.graph_binding import BoundPass
 
 __all__ = ["GpuExecutor", "OpTime"]
 
@@ -117,17 +119,18 @@ class GpuExecutor:
         }
         self._device = open_device(adapter, profile)
         check_profile(layout, graph, self._device.profile, is_planned=sharing)
+        program = build_program(layout, graph, prepared.target, lowered, context, self._device.profile)
         self._memory = GpuMemory(self._device, layout)
         self._stopwatch: Stopwatch | None = None
         self._is_open = True
         try:
-            self._compiled = bind_graph(self._device, self._memory, graph, prepared.target, lowered, context)
+            self._compiled = bind_program(self._device, self._memory, program)
         except BaseException:
             self._memory.close()
             raise
         if timings:
             try:
-                self._stopwatch = Stopwatch(self._device, sum(bool(step.bound) for step in self._compiled.steps))
+                self._stopwatch = Stopwatch(self._device, sum(bool(bound) for _, bound in self._compiled.steps))
             except BaseException:
                 self.close()
                 raise
@@ -203,10 +206,9 @@ class GpuExecutor:
         compiled = self._compiled
         details = {
             "weights": compiled.constants.allocated,
-            "parameters": compiled.parameters.allocated,
             "allocated": self._memory.allocated,
             _PIECES.get(self.storage, "textures"): len(self._memory.layout.pieces),
-            "dispatches": sum(len(step.bound) for step in compiled.steps),
+            "dispatches": sum(len(bound) for _, bound in compiled.steps),
             "views": compiled.views,
             "in_place": compiled.in_place,
             "kernels": compiled.pipelines,
@@ -266,11 +268,11 @@ class GpuExecutor:
             given = self._given(input_feed)
             with checked(f"{self._name} does not run on {self._device.adapter.name}"):
                 self._load(given)
-                for step in self._compiled.steps:
+                for step, bound in self._compiled.steps:
                     if step.on_cpu:
                         self._run_on_cpu(step)
                     else:
-                        self._submit([step.bound], None)
+                        self._submit([bound], None)
                     for number in step.written:
                         tensor = graph.tensors[number]
                         yield step.number, tensor.name, self._memory.read(number).reshape(tensor.shape)
@@ -305,12 +307,12 @@ class GpuExecutor:
     def _run(self) -> None:
         began = time.perf_counter()
         cpu_ms: dict[int, float] = {}
-        waiting: list[tuple[BoundDispatch, ...]] = []
+        waiting: list[tuple[BoundPass, ...]] = []
         passes = 0
         watch = self._stopwatch
-        for step in self._compiled.steps:
-            if step.bound:
-                waiting.append(step.bound)
+        for step, bound in self._compiled.steps:
+            if bound:
+                waiting.append(bound)
             if not step.on_cpu:
                 continue
             self._submit(waiting, watch, passes)
@@ -325,31 +327,30 @@ class GpuExecutor:
         if watch is not None:
             self._times = self._measured(watch.read(), cpu_ms)
 
-    def _submit(self, waiting: Sequence[tuple[BoundDispatch, ...]], watch: Stopwatch | None, passes: int = 0) -> None:
+    def _submit(self, waiting: Sequence[tuple[BoundPass, ...]], watch: Stopwatch | None, passes: int = 0) -> None:
         """Have the device run operators. With times, each has a pass of its own, numbered from `passes` on."""
         encoder = self._device.handle.create_command_encoder()
         for number, group in enumerate([waiting] if watch is None else [[bound] for bound in waiting]):
             options = {} if watch is None else {"timestamp_writes": watch.around(passes + number)}
             encoding = encoder.begin_compute_pass(**options)
-            for bound in group:
-                for dispatch in bound:
-                    encoding.set_pipeline(dispatch.pipeline)
-                    encoding.set_bind_group(0, dispatch.group)
-                    encoding.dispatch_workgroups(*dispatch.workgroups)
+            for one in (one for bound in group for one in bound):
+                encoding.set_pipeline(one.pipeline)
+                encoding.set_bind_group(0, one.group)
+                encoding.dispatch_workgroups(*one.workgroups)
             encoding.end()
         self._device.handle.queue.submit([encoder.finish()])
 
     def _measured(self, gpu_ms: Sequence[float], cpu_ms: Mapping[int, float]) -> tuple[OpTime, ...]:
         found = []
         passes = iter(gpu_ms)
-        for step in self._compiled.steps:
+        for step, bound in self._compiled.steps:
             if step.on_cpu:
                 found.append(OpTime(step.number, step.op.name, step.op.type, "cpu", cpu_ms[step.number]))
-            elif step.bound:
+            elif bound:
                 found.append(OpTime(step.number, step.op.name, step.op.type, "gpu", next(passes)))
         return tuple(found)
 
-    def _run_on_cpu(self, step: BoundOperator) -> None:
+    def _run_on_cpu(self, step: GpuStep) -> None:
         graph, precision = self._graph, self._target.precision
         values = {}
         for number in dict.fromkeys(i for i in step.op.inputs if i >= 0 and i not in self._known):

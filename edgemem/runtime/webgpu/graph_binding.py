@@ -1,76 +1,86 @@
-"""Dispatches bound to memory: compiled shaders, bind groups, and what of the plan's sharing they use."""
+"""A program bound to a device: compiled kernels, constants in buffers, and bind groups."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.errors import InvalidPlanError
-from edgemem.model.aliasing import RULES
-from edgemem.model.texture_layout import is_same_storage
-from edgemem.runtime.webgpu.constants import Constants, Parameters
+from edgemem.report.sizes import size_text
 from edgemem.runtime.webgpu.device import checked
-from edgemem.runtime.webgpu.packing import pack
-from edgemem.runtime.webgpu.shaders import OUTPUT, PARAMETERS, WEIGHTS, Reach, Shader, assemble
+from edgemem.runtime.webgpu.shaders import layout_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from edgemem.model.graph import Graph, Op
+    from edgemem.runtime.webgpu.constants import Constants
     from edgemem.runtime.webgpu.device import GpuDevice
-    from edgemem.runtime.webgpu.dispatch import Dispatch
-    from edgemem.runtime.webgpu.graph_lowering import LoweredOperator
-    from edgemem.runtime.webgpu.lowering import Lowering
+    from edgemem.runtime.webgpu.gpu_program import GpuKernel, GpuPass, GpuProgram, GpuStep
     from edgemem.runtime.webgpu.memory import GpuMemory
-    from edgemem.runtime.webgpu.places import Place
-    from edgemem.targets import Target
+    from edgemem.runtime.webgpu.shaders import Precision
 
-__all__ = ["BoundDispatch", "BoundGraph", "BoundOperator", "bind_graph"]
+__all__ = ["BoundConstants", "BoundPass", "BoundProgram", "bind_program"]
+
+_STORAGE: Final = 0x80  # GPUBufferUsage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoundDispatch:
-    """A dispatch as an encoder takes it."""
+class BoundPass:
+    """A pass as an encoder takes it."""
 
     pipeline: Any
     group: Any
     workgroups: tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BoundOperator:
-    """An operator bound to memory.
+class BoundConstants:
+    """Constants in buffers of a device.
 
     Attributes:
-        number: of the operator, in the order of the plan.
-        op: the operator.
-        bound: its dispatches; () on the CPU, and for a view, which need not run.
-        written: the tensors that it gives values; outputs that nothing reads may be left out.
-        on_cpu: it runs on the CPU.
+        allocated: bytes of the buffers, as the device reports them.
     """
 
-    number: int
-    op: Op
-    bound: tuple[BoundDispatch, ...]
-    written: tuple[int, ...]
-    on_cpu: bool
+    def __init__(self, device: GpuDevice, constants: Constants) -> None:
+        self._ranges = tuple(constants.ranges)
+        self._buffers: list[Any] = []
+        try:
+            for number, size in enumerate(constants.sizes):
+                with checked(f"cannot allocate {size_text(size)} for constants"):
+                    buffer = device.handle.create_buffer(size=size, usage=_STORAGE, mapped_at_creation=True)
+                    self._buffers.append(buffer)
+                    for offset, values in constants.arrays(number):
+                        buffer.write_mapped(values, offset)
+                    buffer.unmap()
+                    device.wait()  # what the values were copied from is given back before more is taken
+        except BaseException:
+            self.close()
+            raise
+        constants.forget()
+        self.allocated = sum(int(buffer.size) for buffer in self._buffers)
+
+    def resource(self, number: int) -> dict[str, Any]:
+        """What a bind group takes for an array."""
+        at = self._ranges[number]
+        return {"buffer": self._buffers[at.buffer], "offset": at.offset, "size": at.size}
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for buffer in self._buffers:
+            buffer.destroy()
+        self._buffers = []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoundGraph:
-    """A graph bound to memory.
+class BoundProgram:
+    """A program on a device.
 
     Attributes:
-        steps: the operators, in the order of the plan.
-        constants, parameters: read-only memory of the kernels.
+        steps: the operators, in the order of the plan, each with its passes.
+        constants: read-only memory of the kernels.
         views: operators that need not run, because their output is their input's place.
-        in_place: dispatches that write over an input.
-        pipelines: different shaders.
+        in_place: passes that write over an input.
+        pipelines: different kernels.
     """
 
-    steps: tuple[BoundOperator, ...]
-    constants: Constants
-    parameters: Parameters
+    steps: tuple[tuple[GpuStep, tuple[BoundPass, ...]], ...]
+    constants: BoundConstants
     views: int
     in_place: int
     pipelines: int
@@ -78,166 +88,50 @@ class BoundGraph:
     def close(self) -> None:
         """Give the memory back."""
         self.constants.close()
-        self.parameters.close()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Job:
-    """A dispatch whose shader is known, before its constants are in a buffer."""
+def bind_program(device: GpuDevice, memory: GpuMemory, program: GpuProgram) -> BoundProgram:
+    """Compile the kernels of a program and bind its passes to memory.
 
-    dispatch: Dispatch
-    shader: Shader
-    weights: tuple[int, ...]
-    operands: tuple[int, ...]  # numbers of constant operands by input, -1 for a tensor in memory
-
-
-def bind_graph(
-    device: GpuDevice,
-    memory: GpuMemory,
-    graph: Graph,
-    target: Target,
-    lowered: Sequence[LoweredOperator],
-    context: Lowering,
-) -> BoundGraph:
-    """Compile the shaders of a graph and bind them to memory.
-
-    Raises:
-        InvalidPlanError: an operator's operands overlap what it writes, and it is none that may run so.
-        UnsupportedError: a constant is too large for a binding.
-        RuntimeBindError: the device refuses a shader or a binding.
+    Raises RuntimeBindError if the device refuses a kernel or a binding.
     """
-    constants = Constants(device)
+    constants = BoundConstants(device, program.constants)
+    steps = []
     try:
-        planned: list[tuple[LoweredOperator, tuple[_Job, ...]]] = []
-        views = in_place = 0
-        for step in lowered:
-            if _is_view(step, memory, target, context):
-                views += 1
-                planned.append((step, ()))
-                continue
-            jobs = tuple(_job(d, step.op, memory, graph, context, constants) for d in step.dispatches)
-            _check_later(step, memory, graph, context)
-            in_place += sum(OUTPUT in job.shader.inputs for job in jobs)
-            planned.append((step, jobs))
-        constants.flush()
-        parameters = Parameters(device, [job.shader.parameters for _, jobs in planned for job in jobs])
-    except BaseException:
-        constants.close()
-        raise
-    try:
-        used: set[int] = set()
-        steps = []
-        count = 0
-        for step, jobs in planned:
+        for step in program.steps:
             bound = []
-            for job in jobs:
-                with checked(f"{step.op.name or step.op.type!r} ({step.op.type}, kernel {job.dispatch.kernel})"):
-                    bound.append(_bound(device, memory, constants, parameters.resource(count), job, used))
-                count += 1
-            given = step.op.outputs if step.on_cpu else (d.output for d in step.dispatches)
-            written = tuple(i for i in dict.fromkeys(given) if i in memory.layout.places)
-            steps.append(BoundOperator(step.number, step.op, tuple(bound), written, step.on_cpu))
+            for one in step.passes:
+                kernel = program.kernels[one.kernel]
+                with checked(f"{step.op.name or step.op.type!r} ({step.op.type}, kernel {kernel.name})"):
+                    bound.append(_bound(device, memory, constants, kernel, one))
+            steps.append((step, tuple(bound)))
     except BaseException:
         constants.close()
-        parameters.close()
         raise
-    return BoundGraph(tuple(steps), constants, parameters, views, in_place, len(used))
-
-
-def _is_view(step: LoweredOperator, memory: GpuMemory, target: Target, context: Lowering) -> bool:
-    """Whether an operator only gives its input another name: the same texels at one place."""
-    op = step.op
-    if op.type not in RULES[target.aliasing].views or not op.inputs or step.on_cpu:
-        return False
-    source, result = op.inputs[0], op.outputs[0]
-    if context.is_constant(source) or not {source, result} <= memory.layout.places.keys():
-        return False
-    a, b = memory.place(source), memory.place(result)
-    if a.key != b.key or not is_same_storage(a.stored, b.stored):
-        return False
-    return a.texels is None or b.texels is None or a.texels == b.texels
-
-
-def _job(dispatch: Dispatch, op: Op, memory: GpuMemory, graph: Graph, context: Lowering, constants: Constants) -> _Job:
-    output = memory.reach(dispatch.output)
-    reaches, operands = [], []
-    for number in dispatch.inputs:
-        if context.is_constant(number):
-            dims = context.stored(number)
-            name = f"{op.name or op.type!r} ({graph.tensors[number].name!r})"
-            operands.append(constants.add(pack(context.value(number), dims), name, ("operand", number)))
-            reaches.append(Reach("constant", dims, ("constant", number)))
-        else:
-            operands.append(-1)
-            reaches.append(memory.reach(number))
-    _check_apart(dispatch, op, memory, graph, context)
-    shader = assemble(dispatch, reaches, output, memory.layout.precision)
-    weights = tuple(constants.add(w, f"{op.name or op.type!r}") for w in dispatch.weights)
-    return _Job(dispatch, shader, weights, tuple(operands))
-
-
-def _check_apart(dispatch: Dispatch, op: Op, memory: GpuMemory, graph: Graph, context: Lowering) -> None:
-    """Raise InvalidPlanError for an operand that overlaps the output, unless the kernel may write over it."""
-    output = memory.place(dispatch.output)
-    for k, number in enumerate(dispatch.inputs):
-        if context.is_constant(number):
-            continue
-        place = memory.place(number)
-        same = output.texels is None and place.key == output.key and place.size == output.size
-        if not _is_apart(place, output) and not (same and k in dispatch.in_place):
-            raise _overlap(dispatch.output, number, op, graph)
-
-
-def _check_later(step: LoweredOperator, memory: GpuMemory, graph: Graph, context: Lowering) -> None:
-    """Raise InvalidPlanError where a dispatch of an operator writes over what a later one of the same reads."""
-    for k, dispatch in enumerate(step.dispatches):
-        for later in step.dispatches[k + 1 :]:
-            for number in later.inputs:
-                if context.is_constant(number) or number == dispatch.output:
-                    continue
-                if not _is_apart(memory.place(number), memory.place(dispatch.output)):
-                    raise _overlap(dispatch.output, number, step.op, graph)
-
-
-def _is_apart(a: Place, b: Place) -> bool:
-    """Whether two places have no texel in common."""
-    is_arena = a.texels is None or a.texels.layers > 0
-    return a.piece != b.piece or (is_arena and (a.offset + a.size <= b.offset or b.offset + b.size <= a.offset))
-
-
-def _overlap(output: int, number: int, op: Op, graph: Graph) -> InvalidPlanError:
-    return InvalidPlanError(
-        f"the plan puts {graph.tensors[output].name!r} over {graph.tensors[number].name!r}, and "
-        f"{op.name or op.type!r} ({op.type}) cannot write over it; plan again"
-    )
+    views = sum(step.is_view for step in program.steps)
+    in_place = sum(one.over is not None for step in program.steps for one in step.passes)
+    return BoundProgram(tuple(steps), constants, views, in_place, len(program.kernels))
 
 
 def _bound(
-    device: GpuDevice, memory: GpuMemory, constants: Constants, block: dict[str, Any], job: _Job, used: set[int]
-) -> BoundDispatch:
-    layout, pipeline = _pipeline(device, job.shader)
-    used.add(id(pipeline))
-    resources: dict[int, Any] = {PARAMETERS: block, OUTPUT: memory.resource(job.dispatch.output)}
-    for number, operand, binding in zip(job.dispatch.inputs, job.operands, job.shader.inputs, strict=True):
-        if binding not in resources:
-            resources[binding] = memory.resource(number) if operand < 0 else constants.resource(operand)
-    for k, number in enumerate(job.weights):
-        resources[WEIGHTS + k] = constants.resource(number)
+    device: GpuDevice, memory: GpuMemory, constants: BoundConstants, kernel: GpuKernel, one: GpuPass
+) -> BoundPass:
+    layout, pipeline = _pipeline(device, kernel, memory.layout.precision)
+    resources = {binding: memory.resource(tensor) for binding, tensor in one.tensors}
+    resources |= {binding: constants.resource(number) for binding, number in one.constants}
     entries = [{"binding": binding, "resource": resource} for binding, resource in resources.items()]
-    group = device.handle.create_bind_group(layout=layout, entries=entries)
-    return BoundDispatch(pipeline, group, job.dispatch.workgroups)
+    return BoundPass(pipeline, device.handle.create_bind_group(layout=layout, entries=entries), one.workgroups)
 
 
-def _pipeline(device: GpuDevice, shader: Shader) -> tuple[Any, Any]:
-    """The layout of the bind group and the pipeline of a shader, which the device keeps for all sessions."""
-    key = (shader.text, repr(shader.layout))
-    if key not in device.pipelines:
+def _pipeline(device: GpuDevice, kernel: GpuKernel, precision: Precision) -> tuple[Any, Any]:
+    """The layout of the bind group and the pipeline of a kernel, which the device keeps for all sessions."""
+    if kernel.text not in device.pipelines:
         handle = device.handle
-        layout = handle.create_bind_group_layout(entries=list(shader.layout))
+        layout = handle.create_bind_group_layout(entries=layout_entries(kernel.layout, precision))
         pipeline = handle.create_compute_pipeline(
             layout=handle.create_pipeline_layout(bind_group_layouts=[layout]),
-            compute={"module": handle.create_shader_module(code=shader.text), "entry_point": "main"},
+            compute={"module": handle.create_shader_module(code=kernel.text), "entry_point": "main"},
         )
-        device.pipelines[key] = (layout, pipeline)
-    found: tuple[Any, Any] = device.pipelines[key]
+        device.pipelines[kernel.text] = (layout, pipeline)
+    found: tuple[Any, Any] = device.pipelines[kernel.text]
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
@@ -188,8 +187,6 @@ def _lowered(
             assemble(dispatch, reaches, Reach("buffer", context.stored(dispatch.output), "output"))
     except UnsupportedError as e:
         return (), str(e)
-    except (OverflowError, struct.error):
-        return (), "a number of it is too large for a kernel's parameters"
     written = {dispatch.output for dispatch in found}
     outputs = {i for i in op.outputs if not _needs_nothing(graph, i, context)}
     if written - outputs:

@@ -29,11 +29,12 @@ __all__ = [
     "texture_store",
     "texture_type",
     "unroll",
-    "view_dimension",
+    "without_unused",
 ]
 
 _HERE: Final = Path(__file__).resolve().parent
-_FUNCTION: Final = re.compile(r"^fn (\w+)\(", re.MULTILINE)
+_ITEM: Final = re.compile(r"^(?=fn |struct |const |var|@|//)", re.MULTILINE)
+_FUNCTION: Final = re.compile(r"fn (\w+)\(")
 _LOOP: Final = re.compile(r"for \(var (\w+) = 0; \1 < (\w+); \1\+\+\) \{  // unroll\n")
 FORMS: Final = {"fp32": "rgba32float", "fp16": "rgba16float"}
 
@@ -108,38 +109,35 @@ def kernel_text(kernel: str) -> str:
 
 
 def finish_text(function: Function | None) -> str:
-    """`finish`, and of functions.wgsl what it calls. Raises UnsupportedError for a function that there is not."""
+    """`finish`, and what it may call. Raises UnsupportedError for a function that there is not."""
     if function is None or function.name == "identity":
         return "fn finish(value: vec4<f32>) -> vec4<f32> { return value; }\n"
     texts = _functions()
     name = f"function_{function.name}"
-    if name not in texts:
+    if f"fn {name}(" not in texts:
         raise UnsupportedError(f"no GPU kernel has the function {function.name}")
-    needed = {name}
-    queue = [name]
-    while queue:
-        called = {n for n in re.findall(r"\w+", texts[queue.pop()]) if n in texts} - needed
-        needed |= called
-        queue += called
-    bodies = "".join(text for n, text in texts.items() if n in needed)
     result = f"{name}(value, p.function)"
     if function.name != "not":  # what is no number stays so: max, min and clamp of WGSL may give the other operand
         result = f"select({result}, value, no_number(value))"
-    return f"{bodies}fn finish(value: vec4<f32>) -> vec4<f32> {{ return {result}; }}\n"
+    return f"{texts}fn finish(value: vec4<f32>) -> vec4<f32> {{ return {result}; }}\n"
 
 
 @cache
-def _functions() -> dict[str, str]:
-    """The functions in functions.wgsl by name, each with its text."""
-    text = (folder() / "functions.wgsl").read_text(encoding="utf-8")
-    starts = [(m.start(), m[1]) for m in _FUNCTION.finditer(text)]
-    ends = [start for start, _ in starts[1:]] + [len(text)]
-    return {name: text[start:end] for (start, name), end in zip(starts, ends, strict=True)}
+def _functions() -> str:
+    return (folder() / "functions.wgsl").read_text(encoding="utf-8")
 
 
-def view_dimension(layer_rows: int) -> str:
-    """What a bind-group layout says: of a texture, or of layers of so many rows."""
-    return "2d-array" if layer_rows else "2d"
+def without_unused(text: str) -> str:
+    """The text without comments at the left margin, and without functions that the entry point never calls."""
+    items = [item for item in _ITEM.split(text) if not item.startswith("//")]
+    functions = {found[1]: item for item in items if (found := _FUNCTION.match(item))}
+    queue = [item for item in items if not _FUNCTION.match(item)]
+    needed: set[str] = set()
+    while queue:
+        called = {name for name in re.findall(r"\w+", queue.pop()) if name in functions} - needed
+        needed |= called
+        queue += [functions[name] for name in called]
+    return "".join(item for item in items if not (found := _FUNCTION.match(item)) or found[1] in needed)
 
 
 def texture_type(layer_rows: int, precision: str = "") -> str:

@@ -11,7 +11,6 @@ from edgemem.errors import RuntimeBindError
 from edgemem.report.sizes import size_text
 from edgemem.runtime.webgpu.device import checked
 from edgemem.runtime.webgpu.packing import from_image, pack, to_image, unpack
-from edgemem.runtime.webgpu.shaders import Reach
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,15 +74,6 @@ class GpuMemory:
     def place(self, tensor: int) -> Place:
         """Where a tensor is."""
         return self.layout.places[tensor]
-
-    def reach(self, tensor: int) -> Reach:
-        """How a kernel reaches a tensor."""
-        place = self.place(tensor)
-        if place.texels is None:
-            return Reach("buffer", place.stored, place.key)
-        texels = place.texels
-        rows = texels.height if texels.layers else 0
-        return Reach("texture", place.stored, place.key, linear=texels.linear, row=texels.row, layer_rows=rows)
 
     def resource(self, tensor: int) -> Any:
         """What a bind group takes for a tensor."""

@@ -11,6 +11,7 @@ from edgemem.model.texture_layout import SLICE, stored
 from edgemem.plans import OffsetPlan
 from edgemem.records.textures import TexelPlace, texel_place
 from edgemem.report.sizes import size_text
+from edgemem.runtime.webgpu.size_constants import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -78,6 +79,15 @@ class GpuLayout:
     def bytes(self) -> int:
         """Of all pieces together."""
         return sum(p if isinstance(p, int) else prod(p) * self.texel_bytes for p in self.pieces)
+
+    def reach(self, tensor: int) -> Reach:
+        """How a kernel reaches a tensor."""
+        place = self.places[tensor]
+        if place.texels is None:
+            return Reach("buffer", place.stored, place.key)
+        texels = place.texels
+        rows = texels.height if texels.layers else 0
+        return Reach("texture", place.stored, place.key, linear=texels.linear, row=texels.row, layer_rows=rows)
 
     def first_layer(self, place: Place) -> int:
         """The first layer of an array of textures that a tensor is in; 0 in a texture."""
@@ -163,7 +173,7 @@ def check_profile(layout: GpuLayout, graph: Graph, profile: GpuProfile, *, is_pl
         UnsupportedError: a tensor or the arena is too large; names the tensor.
         InvalidPlanError: an offset is no multiple of what the device asks for.
     """
-    more = "" if profile.name == "adapter" else ", or run with the adapter's own limits (--profile adapter)"
+    more = "" if profile.name != "portable" else ", or run with the adapter's own limits (--profile adapter)"
     for number, place in layout.places.items():
         name = graph.tensors[number].name
         if place.texels is None and place.size > profile.binding:

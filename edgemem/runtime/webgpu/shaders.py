@@ -1,11 +1,11 @@
-"""The WGSL text of a dispatch: declarations and accessors for how each tensor is reached, then the kernel.
+"""The WGSL text of a dispatch: its sizes as constants, accessors for how each tensor is reached, then the kernel.
 
-Bindings of group 0: 0 the uniform parameters, 1 to 5 the inputs, 6 the output, 7 and 8 the weights. An input that has
-the output's place is reached through binding 6, and one that has another input's place through that input's binding:
-no two writable bindings overlap. A kernel's text has, besides its `struct Own` and `fn main`:
+Bindings of group 0: 1 to 5 the inputs, 6 the output, 7 and 8 the weights. An input that has the output's place is
+reached through binding 6, and one that has another input's place through that input's binding: no two writable bindings
+overlap. A kernel's text has, besides its `struct Own` and `fn main`:
 
     p.input_0, ..., p.output: Tensor    batch, height, width, channels, slices, channels_first, linear, row (i32)
-    p.own                               the members of `struct Own`, where the kernel has it
+    p.own                               the members of `struct Own`, where the kernel has it; all of p is constant
     load_0(b, y, x, slice) -> vec4f     four channels; nothing is checked, unused channels hold anything
     clean_0(b, y, x, slice) -> vec4f    the same with 0 in unused channels
     element_0(b, y, x, c) -> f32
@@ -17,16 +17,16 @@ no two writable bindings overlap. A kernel's text has, besides its `struct Own` 
     texel_place(t, i) -> vec4i          (b, y, x, slice) of the i-th texel of its buffer
     index_of(t, b, y, x, c) -> i32      of an element in the tensor's own order
     finish(value) -> vec4f              the dispatch's function
-    weights_0, weights_1: array<vec4f>
+    weights_0(i), weights_1(i) -> vec4f
     serial(group, groups, local, size)  the number of an invocation in a grid of `grid(count, size)` workgroups
 """
 
 from __future__ import annotations
 
-import re
-import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
 
 from edgemem.errors import UnsupportedError
 from edgemem.runtime.webgpu.kernel_texts import (
@@ -37,61 +37,38 @@ from edgemem.runtime.webgpu.kernel_texts import (
     texture_store,
     texture_type,
     unroll,
-    view_dimension,
+    without_unused,
 )
+from edgemem.runtime.webgpu.size_constants import Reach, own_numbers, size_constants, with_infinities
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
-    from edgemem.model.texture_layout import Stored
     from edgemem.runtime.webgpu.dispatch import Dispatch
 
 __all__ = [
     "MOST_INPUTS",
     "MOST_WORKGROUPS",
     "OUTPUT",
-    "PARAMETERS",
     "WEIGHTS",
     "Precision",
     "Reach",
     "Shader",
     "assemble",
     "grid",
+    "layout_entries",
 ]
 
 Precision: TypeAlias = Literal["fp32", "fp16"]
+BindingKind: TypeAlias = Literal["storage", "read-only-storage", "texture", "texture-array", "write", "write-array"]
 
-PARAMETERS: Final = 0  # binding of the uniform block
-OUTPUT: Final = 6
+OUTPUT: Final = 6  # a binding
 WEIGHTS: Final = 7  # and 8
 MOST_INPUTS: Final = 5
 MOST_WEIGHTS: Final = 2
 MOST_WORKGROUPS: Final = 65535  # of a grid in one dimension: the least that WebGPU promises
-MOST_PARAMETERS: Final = 4  # of a function
 
 _COMPUTE: Final = 4  # GPUShaderStage.COMPUTE
-_OWN: Final = re.compile(r"^struct Own \{([^}]*)\}", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How a dispatch reaches a tensor.
-
-    Attributes:
-        kind: `buffer`: a range of a storage buffer that is written too; `texture`; `constant`: a read-only buffer of
-            float32.
-        stored: its dimensions.
-        place: equal for two tensors in the same range of a buffer, or in the same texture.
-        linear: a texture whose texels are numbered in rows of `row`.
-        layer_rows: rows of a layer, where the texture is an array and the tensor some of its layers; else 0.
-    """
-
-    kind: Literal["buffer", "texture", "constant"]
-    stored: Stored
-    place: Hashable
-    linear: bool = False
-    row: int = 0
-    layer_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +76,14 @@ class Shader:
     """What a dispatch needs besides the tensors themselves.
 
     Attributes:
-        text: WGSL; dispatches with equal texts and layouts may share a pipeline. The entry point is `main`.
-        layout: entries of the bind-group layout, as WebGPU names their fields.
+        text: WGSL; dispatches with equal texts may share a pipeline. The entry point is `main`.
+        layout: each binding's number and what WebGPU's layouts of bind groups say of it.
         inputs: the binding of each input of the dispatch; `OUTPUT` for one that is written over.
-        parameters: bytes of the uniform block, a multiple of 16.
     """
 
     text: str
-    layout: tuple[dict[str, object], ...]
+    layout: tuple[tuple[int, BindingKind], ...]
     inputs: tuple[int, ...]
-    parameters: bytes
 
 
 def grid(count: int, size: int = 64) -> tuple[int, int, int]:
@@ -122,37 +97,53 @@ def grid(count: int, size: int = 64) -> tuple[int, int, int]:
 
 
 def assemble(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach, precision: Precision = "fp32") -> Shader:
-    """The text, the bindings and the parameters of a dispatch.
+    """The text and the bindings of a dispatch.
 
     Args:
         dispatch: what is to run.
         inputs: how each of its inputs is reached.
         output: how its output is reached.
-        precision: of the elements in buffers and textures; constants are float32.
+        precision: of the elements in buffers and textures; constants are float32, weights as their arrays are.
 
     Raises:
         UnsupportedError: an operand has the output's place, and the kernel cannot run in place; or the dispatch asks
-            for more than the bindings hold.
+            for more than the bindings hold; or a number of it is too large.
     """
     _check(dispatch, inputs, output)
     bindings = _bindings(inputs, output)
-    own = _own_kinds(kernel_text(dispatch.kernel), dispatch)
-    parts = [_struct(len(inputs), is_own=bool(own)), _COMMON]
-    layout: list[dict[str, object]] = [_entry(PARAMETERS, buffer={"type": "uniform"})]
+    text = kernel_text(dispatch.kernel)
+    numbers = own_numbers(text, dispatch)
+    parts = [size_constants(dispatch, inputs, output, numbers), _COMMON]
+    layout: list[tuple[int, BindingKind]] = []
     for k, (reach, binding) in enumerate(zip(inputs, bindings, strict=True)):
         if binding == k + 1:
             parts.append(_declaration(reach, binding, precision))
-            layout.append(_layout_entry(reach, binding))
+            layout.append((binding, _binding_kind(reach)))
         parts.append(_loads(k, reach, binding, precision))
     parts.append(_output(output, precision))
-    layout.append(_layout_entry(output, OUTPUT, precision=precision))
-    for k in range(len(dispatch.weights)):
-        parts.append(f"@group(0) @binding({WEIGHTS + k}) var<storage, read> weights_{k}: array<vec4<f32>>;\n")
-        layout.append(_entry(WEIGHTS + k, buffer={"type": "read-only-storage"}))
+    layout.append((OUTPUT, _binding_kind(output, is_output=True)))
+    for k, array in enumerate(dispatch.weights):
+        parts.append(_weights(k, is_half=array.dtype == np.float16))
+        layout.append((WEIGHTS + k, "read-only-storage"))
     parts.append(finish_text(dispatch.function))
     parts += [f"const {n}: i32 = {v};\n" if isinstance(v, int) else f"{v}\n" for n, v in dispatch.defines]
-    parts.append(unroll(kernel_text(dispatch.kernel), {n: v for n, v in dispatch.defines if isinstance(v, int)}))
-    return Shader("".join(parts), tuple(layout), bindings, _parameters(dispatch, inputs, output, own))
+    parts.append(unroll(text, {n: v for n, v in dispatch.defines if isinstance(v, int)}))
+    made = without_unused("".join(parts))
+    return Shader(with_infinities(made, dispatch, numbers), tuple(layout), bindings)
+
+
+def layout_entries(layout: Sequence[tuple[int, BindingKind]], precision: Precision) -> list[dict[str, Any]]:
+    """The entries of a layout of bind groups, as wgpu takes them."""
+    resources: dict[BindingKind, dict[str, Any]] = {
+        "storage": {"buffer": {"type": "storage"}},
+        "read-only-storage": {"buffer": {"type": "read-only-storage"}},
+    }
+    for suffix, dimension in (("", "2d"), ("-array", "2d-array")):
+        read = {"sample_type": "unfilterable-float", "view_dimension": dimension}
+        write = {"access": "write-only", "format": FORMS[precision], "view_dimension": dimension}
+        resources[f"texture{suffix}"] = {"texture": read}  # type: ignore[index]
+        resources[f"write{suffix}"] = {"storage_texture": write}  # type: ignore[index]
+    return [{"binding": binding, "visibility": _COMPUTE, **resources[kind]} for binding, kind in layout]
 
 
 def _check(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach) -> None:
@@ -182,8 +173,7 @@ def _bindings(inputs: Sequence[Reach], output: Reach) -> tuple[int, ...]:
     return tuple(found)
 
 
-_COMMON: Final = """@group(0) @binding(0) var<uniform> p: Parameters;
-fn serial(group: vec3<u32>, groups: vec3<u32>, local: u32, size: u32) -> i32 {
+_COMMON: Final = """fn serial(group: vec3<u32>, groups: vec3<u32>, local: u32, size: u32) -> i32 {
     return i32((group.y * groups.x + group.x) * size + local);
 }
 fn used_of(channels: i32, slice: i32) -> vec4<bool> {
@@ -233,21 +223,12 @@ fn position_of(t: Tensor, index: i32) -> vec4<i32> {
 """
 
 
-def _struct(inputs: int, *, is_own: bool) -> str:
-    fields = ("batch", "height", "width", "channels", "slices", "channels_first", "linear", "row")
-    tensor = "struct Tensor { " + ", ".join(f"{f}: i32" for f in fields) + " }\n"
-    members = [f"input_{k}: Tensor" for k in range(inputs)] + ["output: Tensor", "function: vec4<f32>"]
-    if is_own:
-        members.append("@align(16) own: Own")
-    return tensor + "struct Parameters { " + ", ".join(members) + " }\n"
-
-
 def _name(binding: int) -> str:
     return "data_out" if binding == OUTPUT else f"data_{binding - 1}"
 
 
-def _element(precision: Precision) -> str:
-    return "vec4<f32>" if precision == "fp32" else "vec2<u32>"
+def _element(*, is_half: bool) -> str:
+    return "vec2<u32>" if is_half else "vec4<f32>"
 
 
 def _declaration(reach: Reach, binding: int, precision: Precision) -> str:
@@ -256,7 +237,7 @@ def _declaration(reach: Reach, binding: int, precision: Precision) -> str:
         return f"{variable} {_name(binding)}: {texture_type(reach.layer_rows)};\n"
     if reach.kind == "constant":
         return f"{variable}<storage, read> {_name(binding)}: array<vec4<f32>>;\n"
-    return f"{variable}<storage, read_write> {_name(binding)}: array<{_element(precision)}>;\n"
+    return f"{variable}<storage, read_write> {_name(binding)}: array<{_element(is_half=precision == 'fp16')}>;\n"
 
 
 def _loads(k: int, reach: Reach, binding: int, precision: Precision) -> str:
@@ -305,7 +286,7 @@ def _output(reach: Reach, precision: Precision) -> str:
         declared += texture_store("store_texel", "data_out", reach.layer_rows)
         write = f"store_texel(pixel_of{at}, value)"
     else:
-        declared = f"@group(0) @binding({OUTPUT}) var<storage, read_write> data_out: array<{_element(precision)}>;\n"
+        declared = _declaration(reach, OUTPUT, precision)
         packed = "vec2<u32>(pack2x16float(value.xy), pack2x16float(value.zw))"
         write = f"data_out[texel_of{at}] = {'value' if precision == 'fp32' else packed}"
     return f"""{declared}fn store(b: i32, y: i32, x: i32, slice: i32, value: vec4<f32>) {{
@@ -317,41 +298,20 @@ fn position_out(index: i32) -> vec4<i32> {{
 """
 
 
-def _entry(binding: int, **resource: object) -> dict[str, object]:
-    return {"binding": binding, "visibility": _COMPUTE, **resource}
+def _weights(k: int, *, is_half: bool) -> str:
+    """Weights k: in single precision, or two halves in 32 bits."""
+    declared = f"@group(0) @binding({WEIGHTS + k}) var<storage, read> stored_{k}: array<{_element(is_half=is_half)}>;\n"
+    value = f"stored_{k}[i]"
+    if is_half:
+        value = f"vec4<f32>(unpack2x16float({value}.x), unpack2x16float({value}.y))"
+    return f"{declared}fn weights_{k}(i: i32) -> vec4<f32> {{ return {value}; }}\n"
 
 
-def _layout_entry(reach: Reach, binding: int, precision: Precision | None = None) -> dict[str, object]:
-    """The entry of a tensor; the output is the one with a precision."""
+def _binding_kind(reach: Reach, *, is_output: bool = False) -> BindingKind:
     if reach.kind == "constant":
-        return _entry(binding, buffer={"type": "read-only-storage"})
+        return "read-only-storage"
     if reach.kind == "buffer":
-        return _entry(binding, buffer={"type": "storage"})
-    dimension = view_dimension(reach.layer_rows)
-    if precision is None:
-        return _entry(binding, texture={"sample_type": "unfilterable-float", "view_dimension": dimension})
-    form = {"access": "write-only", "format": FORMS[precision], "view_dimension": dimension}
-    return _entry(binding, storage_texture=form)
-
-
-def _own_kinds(text: str, dispatch: Dispatch) -> tuple[str, ...]:
-    """`i32` or `f32` of each member of `struct Own`."""
-    found = _OWN.search(text)
-    kinds = tuple(re.findall(r":\s*(i32|f32)\b", found[1])) if found else ()
-    if len(kinds) != len(dispatch.own):
-        raise UnsupportedError(
-            f"kernel {dispatch.kernel} has {len(kinds)} parameters of its own, not {len(dispatch.own)}"
-        )
-    return kinds
-
-
-def _parameters(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach, own: tuple[str, ...]) -> bytes:
-    packed = b"".join(
-        struct.pack("<8i", *r.stored.dims, r.stored.slices, r.stored.channels_first, r.linear, r.row)
-        for r in (*inputs, output)
-    )
-    numbers = dispatch.function.parameters if dispatch.function else ()
-    packed += struct.pack("<4f", *(*numbers, 0.0, 0.0, 0.0, 0.0)[:MOST_PARAMETERS])
-    for kind, value in zip(own, dispatch.own, strict=True):
-        packed += struct.pack("<i", value) if kind == "i32" else struct.pack("<f", value)
-    return packed + bytes(-len(packed) % 16)
+        return "storage"
+    if is_output:
+        return "write-array" if reach.layer_rows else "write"
+    return "texture-array" if reach.layer_rows else "texture"

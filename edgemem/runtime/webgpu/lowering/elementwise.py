@@ -136,7 +136,7 @@ def _weights(k: int, position: int, form: Stored) -> str:
     """An operand among the weights: a constant of other dimensions than its tensor's."""
     batch, height, width, _ = form.dims
     return f"""fn operand_{k}(at: vec4<i32>) -> vec4<f32> {{
-    return weights_{position}[((at.w * {height} + at.y) * {width} + at.z) * {batch} + at.x];
+    return weights_{position}(((at.w * {height} + at.y) * {width} + at.z) * {batch} + at.x);
 }}
 """
 

@@ -153,7 +153,7 @@ _BIAS: Final = """fn bias_at(place: vec4<i32>) -> vec4<f32> {{
     let b = min(place.x, {batch} - 1);
     let y = min(place.y, {height} - 1);
     let x = min(place.z, {width} - 1);
-    return weights_0[((place.w * {height} + y) * {width} + x) * {batch} + b];
+    return weights_0(((place.w * {height} + y) * {width} + x) * {batch} + b);
 }}"""
 _NO_BIAS: Final = "fn bias_at(place: vec4<i32>) -> vec4<f32> { return vec4<f32>(); }"
 
@@ -173,23 +173,23 @@ _RIGHT: Final = """fn right(b: i32, k: i32, column: i32, slice: i32) -> vec4<f32
     return select(value, value.xxxx, p.own.b_splat != 0);
 }}"""
 _RIGHT_WEIGHTS: Final = """fn right(b: i32, k: i32, column: i32, slice: i32) -> vec4<f32> {
-    let value = weights_0[column / 4 * p.own.inner + k];
+    let value = weights_0(column / 4 * p.own.inner + k);
     return vec4<f32>(value[column % 4]);
 }"""
 _COLUMN_BIAS: Final = """fn bias_at(place: vec4<i32>) -> vec4<f32> {
-    let value = weights_1[place.z / 4];
+    let value = weights_1(place.z / 4);
     return vec4<f32>(value[place.z % 4]);
 }"""
 _SECOND: Final = "fn second(index: i32) -> f32 { return at_1(index); }"
 _SECOND_WEIGHTS: Final = """fn second(index: i32) -> f32 {
-    let value = weights_0[index / 4];
+    let value = weights_0(index / 4);
     return value[index % 4];
 }"""
 _UNIT_BIAS: Final = """fn bias_at(place: vec4<i32>) -> vec4<f32> {
     var result = vec4<f32>();
     for (var k = 0; k < min(4, p.output.channels - place.w * 4); k++) {
         let unit = index_of(p.output, place.x, place.y, place.z, place.w * 4 + k) % p.own.columns;
-        let value = weights_1[unit / 4];
+        let value = weights_1(unit / 4);
         result[k] = value[unit % 4];
     }
     return result;
