@@ -30,7 +30,7 @@ from tests.native_library import ONNX, PLANFILE, TFLITE, PlanFile, c, expected, 
 from tests.plansets import cycle_plansets, files, int64s, plansets, recorded, recorded_plansets, small
 from tests.plansets import streams as any_streams
 from tests.tflite_models import M, O, S, T
-from tests.unit.test_planfile_old import GRAPHS, written
+from tests.unit.test_planfile_old import VERSIONS, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,10 +117,10 @@ def test_a_plan_of_edgemem_is_usable_and_makes_a_plan(stream: list[int]) -> None
     assert file.has_plan(0)
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("name", VERSIONS)
 def test_files_of_every_older_version_are_read(name: str) -> None:
     data, _ = written(name)
-    assert data[4] == GRAPHS[name]
+    assert data[4] == VERSIONS[name]
     assert read(data) == [expected(p) for p in decode_all(data)]
 
 

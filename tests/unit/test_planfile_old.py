@@ -59,7 +59,7 @@ def facts(p: PlanSet) -> dict[str, Any]:
         "versions": p.versions,
         # What version 4 added.
         "relations": [None if rows is None else rows.tolist() for rows in (q.overlap, q.within)],
-        "may_lie": [(r.regions, r.spill_cost) for r in q.records],
+        "may_lie": [(r.regions, r.traffic) for r in q.records],
         "lies": [(None if x.regions is None else x.regions.tolist(), x.region_sizes) for x in p.offsets],
         "memory": p.target
         and [[(r.name, r.capacity) for r in p.target.regions], dict(p.target.pins), dict(p.target.states)],
