@@ -14,7 +14,7 @@ __all__ = ["leave_code"]
 
 _DONTNEED: Final = 4  # of madvise, on Linux
 _OF_A_FILE: Final = 1 << 61  # in an entry of /proc/self/pagemap: nothing has written to the page
-_PRESENT: Final = 1 << 63
+_THERE: Final = 1 << 63 | 1 << 62  # in memory, or swapped out
 
 
 def leave_code(modules: Collection[str]) -> None:
@@ -35,7 +35,8 @@ def leave_code(modules: Collection[str]) -> None:
             for begin, end in ranges:
                 pages.seek(begin // page * 8)
                 entries = memoryview(pages.read((end - begin) // page * 8)).cast("Q")
-                if all(entry & _OF_A_FILE or not entry & _PRESENT for entry in entries):
+                is_whole = len(entries) * page == end - begin
+                if is_whole and all(entry & _OF_A_FILE or not entry & _THERE for entry in entries):
                     ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _DONTNEED)
     except OSError:  # no /proc, or a system that hides it
         return

@@ -132,7 +132,7 @@ void Pool::give(BlockHeader* block, bool has_pages) noexcept {
   Region& region = regions_[block->region];
   live_ -= block->size;
   block->is_free = true;
-  block->touched = has_pages ? block->size : 0;
+  block->touched = has_pages ? block->size : kHeader;
   BlockHeader* next = after(*block);
   if (next != nullptr && next->is_free) {
     unlist(*next);

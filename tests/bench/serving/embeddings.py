@@ -3,9 +3,10 @@
 python tests/bench/serving/embeddings.py [--requests 20000] [--clients 8] [--threads 2] [--quick]
 
 Every way has a process of its own (embeddings_child.py), and the same requests in the same order: most sentences are
-short, few are long, as in hours of traffic. The resident memory above that of the loaded session, after a malloc_trim,
-is read ten times on the way. `need` is what is alive at once in a run of the largest request. `capped` is a session
-with max_bytes, so that runs take turns; `arenas` has an arena for each processor.
+short, few are long, as in hours of traffic. The resident memory above that of the loaded session, after a malloc_trim
+and without the code that planning leaves, is read ten times on the way. `need` is what is alive at once in a run of the
+largest request. `capped` is a session with max_bytes, so that runs take turns; `arenas` has an arena for each
+processor.
 """
 
 from __future__ import annotations
