@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError, InvalidPlanError, RuntimeBindError
@@ -15,7 +14,6 @@ from edgemem.replay.library import library
 from edgemem.replay.logger import logger
 from edgemem.replay.store import FoundPlan
 from edgemem.replay.worker import worker
-from edgemem.system.code_pages import leave_code
 from edgemem.trace.recording import Recording
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["MOST_FAMILIES", "Learner"]
 
 MOST_FAMILIES: Final = 256  # of one session
-_PLANNERS_CODE: Final = ("edgemem._kernels", "numpy._core._multiarray_umath")  # what is large of it
 _ROOMY: Final = 4  # a plan has headroom within 1 / this of what there is, so that several runs fit at once
 
 
@@ -152,7 +149,6 @@ class Learner:
                 family.is_pending = False
                 if not family.is_plain:
                     library().trim()  # what the recorded run took outside the arenas
-                    leave_code(_PLANNERS_CODE)
 
     def leave_pool(self, family: Family, generation: int) -> None:
         """Give the pool's free pages back after a run that it served, if a plan was made meanwhile.
@@ -201,7 +197,6 @@ class Learner:
             self._count()
         if not is_final and is_hurried:
             worker().submit(lambda: self._improve(family, found))
-            worker().submit(partial(leave_code, _PLANNERS_CODE))
 
     def start_again(self) -> None:
         """After a fork, in the child: locks may have been held by threads that are not there."""
