@@ -43,7 +43,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
         path = encoder(Path(folder) / "encoder.onnx")
         need = int(child_output("embeddings_child.py", path, "need", args.threads, 0, 0, 0))
-        print(f"need {need / 2**20:.2f} MiB, {args.requests:,} requests, {args.clients} clients, anonymous MiB above loaded")
+        print(f"need {need / 2**20:.2f} MiB, {args.requests:,} requests, {args.clients} clients")
+        print("anonymous memory above the loaded session, MiB")
         print("way      a second  " + " ".join(f"{10 * k:>6}%" for k in range(1, 11)) + "  resident   peak")
         for way in WAYS:
             row = rows[way] = json.loads(

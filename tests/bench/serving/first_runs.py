@@ -5,8 +5,8 @@ python tests/bench/serving/first_runs.py [--clients 8] [--orders 3] [--quick] [N
 Each figure is of a process of its own (first_runs_child.py): threads begin to run one session together, or one after
 the other at distances that are drawn, each three times. When no plan is being made any more, each runs once again, and
 the resident memory above that of the loaded session is read, and what of it no file backs, which is compared: planning
-runs code of libraries, whose pages the system takes back when it needs them. `ready` finds the plan in the cache. Results of threads that run at once are part of
-both.
+runs code of libraries, whose pages the system takes back when it needs them. `ready` finds the plan in the cache.
+Results of threads that run at once are part of both.
 """
 
 from __future__ import annotations
