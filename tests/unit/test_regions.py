@@ -27,6 +27,7 @@ from edgemem.report.regions import region_uses
 from edgemem.report.svg import as_svg
 from edgemem.report.tflm_bufferplan import as_tflm_bufferplan
 from edgemem.targets import BUILT_IN, Region, Target, find_target, from_table, to_table
+from tests.unit.test_pins import model_file
 from tests.unit.test_plan_schema import errors
 
 if TYPE_CHECKING:
@@ -241,6 +242,15 @@ def test_head_and_tail_are_where_they_cost_least(regions: tuple[Region, ...], ex
 def test_tensorflow_lite_micro_runs_no_onnx_model_in_regions() -> None:
     with pytest.raises(UnsupportedError, match='scratch = "unknown"'):
         api.plan(replace(GRAPH, layout="nchw"), target=board(NEAR, FAR, scratch="tflm", aliasing="tflm"))
+
+
+def test_shrink_takes_one_region(tmp_path: Path) -> None:
+    model, target = model_file(tmp_path / "m.onnx"), tmp_path / "board.toml"
+    target.write_text('[[region]]\nname = "near"\ncapacity = 4096\n[[region]]\nname = "far"\ncost = 3\n')
+    done = CliRunner().invoke(main, ["shrink", str(model), "-t", str(target)])
+    assert done.exit_code != 0
+    assert "the target 'board' has 2 regions" in done.output
+    assert CliRunner().invoke(main, ["plan", str(model), "-t", str(target)]).exit_code == 0
 
 
 def test_settings_are_those_that_were_asked_for() -> None:
