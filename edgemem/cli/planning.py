@@ -235,6 +235,7 @@ def _planned(
         writing_into,
     )
     from edgemem.system.files import restored_on_failure, temporary_folder
+    from edgemem.targets import find_target
 
     if record and (output is None or output.suffix.lower() != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
@@ -253,7 +254,8 @@ def _planned(
         try:
             planset = api.plan(model, states=kept, progress=progress, **options)
         except BudgetExceededError as e:
-            if carrier is None or states or not with_remedies:
+            has_regions = options["target"] is not None and len(find_target(options["target"]).regions) > 1
+            if carrier is None or states or has_regions or not with_remedies:
                 raise
             progress("changes that may fit")
             raise _with_remedies(e, source, options["target"], bindings) from None

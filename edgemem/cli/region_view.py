@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgemem.plans import PlanSet
+    from edgemem.report.regions import RegionUse
 
 __all__ = ["cost_text", "show_regions"]
 
 
 def cost_text(planset: PlanSet) -> str:
     """The cost of a plan in several regions beside its lower bound; "" for a plan in one."""
-    uses, best = region_uses(planset), planset.best_offsets
+    uses, best = _uses(planset), planset.best_offsets
     if not uses or best is None:
         return ""
     cost = sum(use.cost for use in uses)
@@ -29,9 +30,15 @@ def cost_text(planset: PlanSet) -> str:
     return f"cost {cost:,} {gap or f'({ratio_text(cost, best.cost_bound)} of the lower bound)'}"
 
 
+def _uses(planset: PlanSet) -> tuple[RegionUse, ...]:
+    """The regions, but for TensorFlow Lite Micro, of whose two arenas the view of a model tells."""
+    is_micro = planset.target is not None and planset.target.scratch == "tflm"
+    return () if is_micro else region_uses(planset)
+
+
 def show_regions(console: Console, planset: PlanSet) -> None:
     """A row for each region: its arena, of how much, what a byte costs there, the bytes moved, and their cost."""
-    uses = region_uses(planset)
+    uses = _uses(planset)
     if not uses:
         return
     rows = [

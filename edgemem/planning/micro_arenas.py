@@ -56,10 +56,10 @@ class MicroArenas:
             return ""
         head, sizes = self.regions[memories.head], memories.sizes
         if memories.is_one:
-            return f"\none arena of {sizes.one:,} bytes in {head}: cost {memories.cost:,}"
+            return f"\none arena in {head}: {sizes.one:,} bytes; cost {memories.cost:,}"
         return (
-            f"\nnon-persistent arena of {sizes.head:,} bytes (head) in {head}, persistent arena of {sizes.tail:,} "
-            f"(tail) in {self.regions[memories.tail]}: cost {memories.cost:,}"
+            f"\nnon-persistent arena (head) in {head}: {sizes.head:,} bytes"
+            f"\npersistent arena (tail) in {self.regions[memories.tail]}: {sizes.tail:,} bytes; cost {memories.cost:,}"
         )
 
     @property

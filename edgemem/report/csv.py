@@ -41,6 +41,8 @@ def as_csv(planset: PlanSet) -> str:
     if "state" in problem.features:
         columns["kind"] = [record.kind for record in problem.records]
     columns |= _related(problem)
+    if problem.regions is not None and planset.best_offsets is not None and planset.best_offsets.regions is not None:
+        columns["regions"] = planset.best_offsets.regions.tolist()
     offsets, objects = planset.best_offsets, planset.best_shared_objects
     columns["offset"] = offsets.offsets.tolist() if offsets else [""] * len(problem)
     columns["object"] = objects.assignment.tolist() if objects else [""] * len(problem)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from edgemem.report.offsets import best_offsets
 from edgemem.report.peak import find_peak
 from edgemem.report.picture import dashed_level, labelled_level, picture, xml_text
@@ -12,7 +14,7 @@ from edgemem.report.sizes import size_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from edgemem.plans import PlanSet
+    from edgemem.plans import OffsetPlan, PlanSet
     from edgemem.records.problem import Problem
 
 __all__ = ["as_svg"]
@@ -33,10 +35,18 @@ _COLOURS = {
 }
 
 
+def _stacked(plan: OffsetPlan) -> list[int]:
+    """The offsets from the start of the first region's arena, where those of others begin at the end of the last."""
+    if plan.regions is None:
+        return [int(offset) for offset in plan.offsets]
+    begins = np.cumsum((0, *plan.region_sizes[:-1]))
+    return [int(offset) for offset in plan.offsets + begins[plan.regions]]
+
+
 def as_svg(planset: PlanSet) -> str:
     """The picture as SVG text; a rectangle's title has the tensor's name, offset, size and operators.
 
-    Raises PlanError without an offset plan.
+    The arenas of several regions lie one above the other. Raises PlanError without an offset plan.
     """
     plan, problem = best_offsets(planset), planset.problem
     steps = int(problem.last_op.max(initial=0)) + 1
@@ -51,7 +61,7 @@ def as_svg(planset: PlanSet) -> str:
         *_legend([r.kind for r in problem.records], bound),
         *_levels(arena),
         *_operators(steps),
-        *_rectangles(problem, plan.offsets.tolist(), steps, arena),
+        *_rectangles(problem, _stacked(plan), steps, arena),
         (
             f'<rect x="{column:.2f}" y="{_TOP}" width="{width:.2f}" height="{_HEIGHT}" fill="#e8590c" '
             f'fill-opacity="0.15"><title>{xml_text(f"peak at {peak.label}: {peak.size:,} bytes")}</title></rect>'

@@ -24,9 +24,13 @@ def as_tflm_bufferplan(planset: PlanSet, name: str, graph: Graph | None) -> str:
     Buffers that the plan leaves out lie one after the other behind the arena, so that they meet nothing. Kernels'
     workspace is asked for last, and is not known here: the shim refuses models that have any.
 
-    Raises PlanError without an offset plan, and for a graph that is no .tflite file's.
+    Raises PlanError without an offset plan, for one in several regions, and for a graph that is no .tflite file's.
     """
     plan = best_offsets(planset)
+    if planset.has_regions:
+        raise PlanError(
+            'the plan lies in several regions, and TensorFlow Lite Micro has one head: give the target scratch = "tflm"'
+        )
     offset_of = {tensor: int(plan.offsets[i]) for i, r in enumerate(planset.problem.records) for tensor in r.tensors}
     if graph is None:
         raise PlanError("tflm-bufferplan lists a graph's tensors in order: export it from a planned .tflite file")

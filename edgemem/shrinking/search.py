@@ -70,6 +70,11 @@ class Search:
         rules = find_target(target) if isinstance(target, str) else target or BUILT_IN[opened.default_target]
         if kernels not in (None, "none") and ".tflite" not in opened.suffixes:
             raise ModelError(f"{path.name}: a kernel library is of TensorFlow Lite Micro, which runs .tflite files")
+        if len(rules.regions) > 1:
+            raise UnsupportedError(
+                f"changes of a model are compared by one arena, and the target {rules.name!r} has {len(rules.regions)} "
+                "regions; give shrink a target with one, and plan what it wrote for all of them"
+            )
         self._notes = notes_in(opened)
         # A model in stripes was planned with its slots.
         striped = any(step.split("=")[0] == "stream" for note in self._notes for step in note.steps.split(","))

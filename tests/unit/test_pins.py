@@ -234,7 +234,7 @@ def test_every_pin_and_range_survives_a_plan_file() -> None:
 
 
 def test_a_plan_file_with_impossible_pins_is_refused() -> None:
-    planset = edgemem.plan(PINNED)
+    planset = edgemem.plan(Problem(RECORDS, alignment=16))
     forged = planset.problem
     assert forged.pinned is not None
     column = forged.pinned.copy()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from edgemem.records.pins import widened
 from edgemem.records.problem import MOST_REGIONS
 from edgemem.records.relations import outside_in
 from edgemem.records.sizes import padded
@@ -150,9 +151,10 @@ def _allowed(
         may &= bits | (problem.regions == 0).reshape(-1, 1)
     if problem.pinned is not None:
         for i in np.flatnonzero(problem.pinned >= 0).tolist():
-            first = int(may[i].argmax())
-            is_aligned = not problem.pinned[i] % alignments[first]
-            may[i] = may[i] & (np.arange(count) == first) & is_aligned
+            first, at = int(may[i].argmax()), int(problem.pinned[i])
+            end, taken = at + int(problem.size[i]), widened(regions[first].reserved, alignments[first])
+            is_free = not at % alignments[first] and not any(at < high and low < end for low, high in taken)
+            may[i] = may[i] & (np.arange(count) == first) & is_free
     if problem.within is not None:
         for i, _, delta in problem.within.tolist():
             may[i] &= [not delta % alignment for alignment in alignments]
@@ -167,9 +169,4 @@ def _room(region: Region, alignment: int, sizes: Column) -> int:
     if region.capacity is None:
         return int(sizes.max(axis=1).sum()) + 1
     whole = padded(region.capacity, alignment)
-    taken, at = 0, 0
-    for begin, end in sorted(region.reserved):
-        low, high = max(begin // alignment * alignment, at), min(padded(end, alignment), whole)
-        if begin < end and low < high:
-            taken, at = taken + high - low, high
-    return whole - taken
+    return whole - sum(max(min(end, whole) - begin, 0) for begin, end in widened(region.reserved, alignment))

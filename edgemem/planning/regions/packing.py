@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from edgemem.planning.choice import choices
 from edgemem.planning.problem_plan import plan_with_settings
 from edgemem.plans import Settings
 from edgemem.records.problem import Problem
@@ -101,7 +102,8 @@ class Packing:
         capacity = self._regions[r].capacity
         part = self.part(where, r)
         is_auto = self._settings.strategies == ("auto",)
-        checks = [Settings((name,)) for name in _CHECKS] if is_auto else [replace(self._settings, time_limit=None)]
+        able = [name for name in _CHECKS if choices(name)[0].strategy.can_plan(part)]
+        checks = [Settings((name,)) for name in able] if is_auto else [replace(self._settings, time_limit=None)]
         for settings in checks:
             if self.left <= 0:
                 break

@@ -39,7 +39,8 @@ def random_target(rng: Random, program: Program) -> Target:
     if rng.random() < 0.3:
         begin = rng.choice((0, 16, 100))
         ranges = ((begin, begin + rng.choice((1, 64))), (1000, 1010))
-        target = replace(target, regions=(Region("near", reserved=ranges), *rng.choice(((), (Region("far"),)))))
+        near = Region("near", reserved=ranges, cost=rng.choice((1, 2)), alignment=rng.choice((1, 32)))
+        target = replace(target, regions=(near, *rng.choice(((), (Region("far", alignment=rng.choice((1, 128))),)))))
     if rng.random() < 0.3 and not target.texels:
         target = replace(target, states=_states(rng, program))
     if rng.random() < 0.2 and not target.texels:

@@ -77,8 +77,9 @@ def _offset_faults(planset: PlanSet, plan: OffsetPlan, timeline: Timeline, k: in
     limit = sizes[region]
     # A larger plan beside the best one is no plan for a region, and nobody takes it.
     capacity = target.regions[region].capacity if plan is planset.best_offsets else None
-    if begin < 0 or begin % target.alignment:
-        yield f"{here} at {begin}, no multiple of {target.alignment}"
+    step = max(target.alignment, target.regions[region].alignment)
+    if begin < 0 or begin % step:
+        yield f"{here} at {begin}, no multiple of {step}"
     allowed = planset.problem.records[k].regions
     if allowed and region not in allowed:
         yield f"{here} in region {region}, which it may not lie in"
