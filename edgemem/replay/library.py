@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import weakref
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from edgemem.errors import RuntimeBindError
+from edgemem.system.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,8 +66,8 @@ class Totals:
 
 
 # The C structures are int64 fields in the same order.
-STATS: Final = Struct(f"{len(fields(Stats))}q")
-_TOTALS: Final = Struct(f"{len(fields(Totals))}q")
+STATS: Final = Struct(f"{len(Stats.__match_args__)}q")
+_TOTALS: Final = Struct(f"{len(Totals.__match_args__)}q")
 
 
 class Library:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from edgemem.system.light_dataclass import dataclass
 
 __all__ = ["RecordPolicy", "ReplayPolicy"]
 
