@@ -1,33 +1,66 @@
-"""Where a session's plans come from: its model file, and the planner, which is imported only if one is made."""
+"""Where a session's plans come from: its model file, and the planner, which is imported only if one is made.
+
+A session that is opened and does not run needs none of what reads, proves and replays plans.
+"""
 
 from __future__ import annotations
 
+import os
+import threading
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from edgemem import planfile
 from edgemem.errors import PlanFileError
-from edgemem.replay.worker import worker
-from edgemem.runtime.onnxruntime.file import plans_in
+from edgemem.runtime.onnxruntime.file import plan_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from edgemem.planfile.protobuf import Content
     from edgemem.plans import PlanSet, Settings
-    from edgemem.trace.recording import Recording
+    from edgemem.replay.policy import ReplayPolicy
+    from edgemem.replay.replayer import Replayer
+    from edgemem.trace.recording import Fingerprint, Recording
 
-__all__ = ["import_planner", "plan_recording", "read_plans"]
+__all__ = ["BEGINNING", "import_planner", "make_replayer", "plan_recording", "stored_plans"]
 
 _PLANNER: Final = "edgemem.planning.recording_plan"
 
+# Held while a session makes its replayer, and by forks: a child has none of its parent's threads, so that it would wait
+# for ever for a module that one of them was importing.
+BEGINNING: Final = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=BEGINNING.acquire, after_in_parent=BEGINNING.release, after_in_child=BEGINNING.release)
 
-def read_plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
-    """The plan sets in a model. Damaged ones are an error only if stored plans are to be run."""
+
+def stored_plans(data: Content, *, stored: bool) -> bytes:
+    """The plan sets in a model as they are coded. Damaged ones are an error only if stored plans are to be run."""
     try:
-        return plans_in(data)
+        return plan_bytes(data)
     except PlanFileError:
         if stored:
             raise
-        return ()
+        return b""
+
+
+def make_replayer(
+    fingerprint: Callable[[], Fingerprint], plans: bytes, policy: ReplayPolicy, *, stored: bool, **named: Any
+) -> Replayer:
+    """The replayer of a session whose file has these plans (`stored_plans`); the rest as `replayer_for` has it.
+
+    Raises PlanFileError for plans that are malformed, and as `replayer_for`.
+    """
+    from edgemem.runtime.onnxruntime.session_replayer import replayer_for
+
+    try:
+        plansets = planfile.decode_all(plans) if plans else ()
+    except PlanFileError:
+        if stored:
+            raise
+        plansets = ()
+    return replayer_for(fingerprint(), plansets, policy, stored=stored, **named)
 
 
 def import_planner(*, background: bool) -> None:
@@ -35,6 +68,8 @@ def import_planner(*, background: bool) -> None:
 
     def work() -> None:
         import_module(_PLANNER)
+
+    from edgemem.replay.worker import worker
 
     if not background:
         work()
