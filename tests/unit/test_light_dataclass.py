@@ -115,7 +115,7 @@ def test_arguments_that_are_no_fields_are_checked_and_never_copied(classes: Any)
 
 def test_the_standard_functions_take_both(classes: Any) -> None:
     point = classes.Point(1, "q", [3])
-    assert dataclasses.is_dataclass(classes.Point)
+    assert dataclasses.is_dataclass(point.__class__)
     assert [f.name for f in dataclasses.fields(classes.Checked)] == ["x"]
     assert dataclasses.asdict(point) == light_dataclass.values_of(point) == {"x": 1, "name": "q", "seen": [3]}
     assert dataclasses.astuple(point) == (1, "q", [3])

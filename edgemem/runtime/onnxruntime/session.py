@@ -20,8 +20,8 @@ from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerpri
 from edgemem.runtime.onnxruntime.cuda import CUDA, planned_providers, without_device
 from edgemem.runtime.onnxruntime.file import opened
 from edgemem.runtime.onnxruntime.file_options import options_for_file
+from edgemem.runtime.onnxruntime.first_use import BEGINNING, make_replayer, stored_plans
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options
-from edgemem.runtime.onnxruntime.session_plans import BEGINNING, make_replayer, stored_plans
 from edgemem.runtime.onnxruntime.session_weights import SessionWeights
 
 if TYPE_CHECKING:

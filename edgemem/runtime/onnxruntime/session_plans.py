@@ -1,66 +1,20 @@
-"""Where a session's plans come from: its model file, and the planner, which is imported only if one is made.
-
-A session that is opened and does not run needs none of what reads, proves and replays plans.
-"""
+"""The planner of a session's recordings, which is imported only if a plan is made."""
 
 from __future__ import annotations
 
-import os
-import threading
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from edgemem import planfile
-from edgemem.errors import PlanFileError
-from edgemem.runtime.onnxruntime.file import plan_bytes
+from edgemem.replay.worker import worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from edgemem.planfile.protobuf import Content
     from edgemem.plans import PlanSet, Settings
-    from edgemem.replay.policy import ReplayPolicy
-    from edgemem.replay.replayer import Replayer
-    from edgemem.trace.recording import Fingerprint, Recording
+    from edgemem.trace.recording import Recording
 
-__all__ = ["BEGINNING", "import_planner", "make_replayer", "plan_recording", "stored_plans"]
+__all__ = ["import_planner", "plan_recording"]
 
 _PLANNER: Final = "edgemem.planning.recording_plan"
-
-# Held while a session makes its replayer, and by forks: a child has none of its parent's threads, so that it would wait
-# for ever for a module that one of them was importing.
-BEGINNING: Final = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=BEGINNING.acquire, after_in_parent=BEGINNING.release, after_in_child=BEGINNING.release)
-
-
-def stored_plans(data: Content, *, stored: bool) -> bytes:
-    """The plan sets in a model as they are coded. Damaged ones are an error only if stored plans are to be run."""
-    try:
-        return plan_bytes(data)
-    except PlanFileError:
-        if stored:
-            raise
-        return b""
-
-
-def make_replayer(
-    fingerprint: Callable[[], Fingerprint], plans: bytes, policy: ReplayPolicy, *, stored: bool, **named: Any
-) -> Replayer:
-    """The replayer of a session whose file has these plans (`stored_plans`); the rest as `replayer_for` has it.
-
-    Raises PlanFileError for plans that are malformed, and as `replayer_for`.
-    """
-    from edgemem.runtime.onnxruntime.session_replayer import replayer_for
-
-    try:
-        plansets = planfile.decode_all(plans) if plans else ()
-    except PlanFileError:
-        if stored:
-            raise
-        plansets = ()
-    return replayer_for(fingerprint(), plansets, policy, stored=stored, **named)
 
 
 def import_planner(*, background: bool) -> None:
@@ -68,8 +22,6 @@ def import_planner(*, background: bool) -> None:
 
     def work() -> None:
         import_module(_PLANNER)
-
-    from edgemem.replay.worker import worker
 
     if not background:
         work()
