@@ -82,6 +82,7 @@ _UNWANTED_TO_OPEN = {
     "json",
     "pathlib",
     "queue",
+    "threading",
 }
 
 

@@ -5,8 +5,8 @@ A session that is opened and does not run needs none of what reads, proves and r
 
 from __future__ import annotations
 
+import _thread  # as in file.py
 import os
-import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem import planfile
@@ -25,7 +25,7 @@ __all__ = ["BEGINNING", "make_replayer", "stored_plans"]
 
 # Held while a session makes its replayer, and by forks: a child has none of its parent's threads, so that it would wait
 # for ever for a module that one of them was importing.
-BEGINNING: Final = threading.RLock()
+BEGINNING: Final = _thread.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=BEGINNING.acquire, after_in_parent=BEGINNING.release, after_in_child=BEGINNING.release)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _thread  # as in file.py
 import os
-import threading
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -21,12 +21,12 @@ _ENV_ALLOCATORS: Final = "session.use_env_allocators"
 _MARKED: Final[WeakSet[Any]] = WeakSet()  # the options that have it from here
 
 # Creating a session changes the user's options temporarily, and the first session installs the allocator.
-_ONE_AT_A_TIME: Final = [threading.Lock()]
+_ONE_AT_A_TIME: Final = [_thread.allocate_lock()]
 
 
 def _start_again() -> None:
     """After a fork, in the child: a thread that is not there may hold the lock."""
-    _ONE_AT_A_TIME[0] = threading.Lock()
+    _ONE_AT_A_TIME[0] = _thread.allocate_lock()
 
 
 if hasattr(os, "register_at_fork"):

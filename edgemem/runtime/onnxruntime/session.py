@@ -6,7 +6,7 @@ serves later ones, of any shapes that fit, from a plan. Weights are not in it; r
 
 from __future__ import annotations
 
-import threading
+import _thread  # as in file.py
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -126,7 +126,7 @@ class InferenceSession:
             raise RuntimeBindError("results are either copied out of the arena or shared in it: bind or share outputs")
         self._bind_outputs, self._share_outputs = bind_outputs, share_outputs
         self._workers: ThreadPoolExecutor | None = None
-        self._starting = threading.Lock()
+        self._starting = _thread.allocate_lock()
         self._replayer: Replayer | None = None
         self._make_replayer: Callable[[], Replayer] | None = None
         self._families: dict[Hashable, Family] = {}
@@ -367,6 +367,8 @@ class InferenceSession:
     def close(self) -> None:
         """Release the arenas and the session inside; later runs raise RuntimeBindError. A second call does nothing."""
         if self._workers is not None:
+            import threading
+
             # A callback may close the session: it cannot wait for its own thread.
             self._workers.shutdown(wait=not threading.current_thread().name.startswith(_WORKER_NAME))
         if self._replayer is not None:
