@@ -48,7 +48,7 @@ class SessionWeights:
             try:
                 self._mapped = find_mapped(path_or_bytes, data, options, providers, kwargs)
             except UnusableError as e:
-                self._warn(str(e))
+                self._warn(str(e), packing_helps=e.packing_helps)
         self._later: Later | None = None
 
     def begin_digest(self) -> None:
@@ -77,10 +77,9 @@ class SessionWeights:
             return self._mapped.digest
         return (self._later or digest_later(self._model)).result()
 
-    def _warn(self, why: str) -> None:
-        logger().warning(
-            "the packed weights beside %s are not used, and its plain ones are: %s; pack them again with: edgemem plan "
-            "MODEL.onnx --weights mapped -o PLANNED.onnx",
-            self._model,
-            why,
-        )
+    def _warn(self, why: str, *, packing_helps: bool = True) -> None:
+        remedy = "pack them again with: edgemem plan MODEL.onnx --weights mapped -o PLANNED.onnx"
+        if not packing_helps:
+            remedy = "a session without this option uses them"
+        text = "the packed weights beside %s are not used, and its plain ones are: %s; %s"
+        logger().warning(text, self._model, why, remedy)

@@ -41,12 +41,16 @@ class PackedFor:
     processor: str
 
     def difference(self, here: PackedFor) -> str:
-        """Why weights for this place are not for another one, or ""."""
-        for name, what in (("onnxruntime", "onnxruntime "), ("level", ""), ("providers", ""), ("processor", "")):
+        """Why weights for this place are not for another one, or ""; what no session can change comes first."""
+        for name, what in (("onnxruntime", "onnxruntime "), ("processor", ""), ("level", ""), ("providers", "")):
             made, found = getattr(self, name), getattr(here, name)
             if made != found:
                 return f"they were packed for {what}{made[:200]}, and this is {what}{found}"
         return ""
+
+    def is_elsewhere(self, here: PackedFor) -> bool:
+        """Whether the weights are for another machine or installation, whatever a session asks for."""
+        return (self.onnxruntime, self.processor) != (here.onnxruntime, here.processor)
 
 
 @dataclass(frozen=True, slots=True)
