@@ -33,6 +33,7 @@ __all__ = [
     "WEIGHTS_KEY",
     "Later",
     "digest_later",
+    "digest_of",
     "metadata_of",
     "model_digest",
     "opened",
@@ -144,17 +145,18 @@ class Later:
         return self._found
 
 
+def digest_of(path_or_bytes: str | bytes | os.PathLike[str]) -> str:
+    """`model_digest` of a model, which is read as `opened` has it."""
+    with opened(path_or_bytes) as (data, folder):
+        return model_digest(data, folder)
+
+
 def digest_later(path_or_bytes: str | bytes | os.PathLike[str]) -> Later:
-    """`model_digest` of a model, computed on a thread of its own while the caller loads it; `result()` waits for it.
+    """`digest_of`, computed on a thread of its own while the caller loads the model; `result()` waits for it.
 
-    The bytes are hashed without holding Python's global lock, and read as `opened` has them.
+    The bytes are hashed without holding Python's global lock.
     """
-
-    def compute() -> str:
-        with opened(path_or_bytes) as (data, folder):
-            return model_digest(data, folder)
-
-    return Later(compute)
+    return Later(lambda: digest_of(path_or_bytes))
 
 
 def _size(path: str | os.PathLike[str]) -> int:
