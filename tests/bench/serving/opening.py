@@ -1,6 +1,6 @@
 """What opening a planned model takes, against ONNX Runtime as it is: peak memory and processor time.
 
-python tests/bench/serving/opening.py [--rounds 5] [--quick] [NAME ...]
+python tests/bench/serving/opening.py [--rounds 9] [--quick] [NAME ...]
 
 Every figure comes from a process of its own (opening_child.py) that has imported numpy and onnxruntime. Both ways open
 the same file, a built network with the plan of a recording, in turn. The peak is of the whole process. ONNX Runtime's
@@ -48,7 +48,7 @@ def main() -> None:
     """Print a row for each model, and what holds."""
     parser = subjects.arguments(__doc__)
     parser.add_argument("name", nargs="*")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
     checks = Checks()
     print("| model | peak, MiB | | import + open, ms of processor time | | first run, ms | |")
