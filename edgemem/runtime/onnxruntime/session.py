@@ -187,9 +187,11 @@ class InferenceSession:
 
     def _begin(self) -> Replayer | None:
         """The replayer, made by the first run, or by who asks for the memory; None in a session without plans."""
-        if self._replayer is None and self._make_replayer is not None:
+        if self._make_replayer is not None:
             with BEGINNING:
-                self._replayer = self._replayer or self._make_replayer()
+                if self._make_replayer is not None:
+                    self._replayer = self._make_replayer()
+                    self._make_replayer = None  # it holds the session inside
         return self._replayer
 
     def run(self, output_names: Iterable[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
@@ -371,6 +373,8 @@ class InferenceSession:
 
             # A callback may close the session: it cannot wait for its own thread.
             self._workers.shutdown(wait=not threading.current_thread().name.startswith(_WORKER_NAME))
+        with BEGINNING:
+            self._make_replayer = None
         if self._replayer is not None:
             self._replayer.close()
         self._session = None
