@@ -14,7 +14,7 @@ from edgemem.runtime.onnxruntime.file import opened
 from edgemem.runtime.onnxruntime.recording import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.weights import note
-from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside, remember_packed_file
+from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
 from tests.mapped_files import mapped_files
 from tests.onnx_sessions import feeds, options, plain, same
 
@@ -87,9 +87,8 @@ def served(folder: Path, content: bytes) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / "model.onnx"
     path.write_bytes(content)
-    pack_beside(path)
     embed(path, (record(path, feeds(plain(path)), sess_options=options()),), path)
-    remember_packed_file(path)
+    pack_beside(path)
     return path
 
 

@@ -229,11 +229,7 @@ def _planned(
     from edgemem.errors import BudgetExceededError
     from edgemem.formats import Model
     from edgemem.runtime.onnxruntime.file_recording import add_recording, add_recording_if_possible
-    from edgemem.runtime.onnxruntime.weights.packed_files import (
-        pack_beside,
-        remember_packed_file,
-        writing_into,
-    )
+    from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside, writing_into
     from edgemem.system.files import restored_on_failure, temporary_folder
     from edgemem.targets import find_target
 
@@ -269,7 +265,6 @@ def _planned(
             in_turn = writing_into(output.parent) if weights == "mapped" else nullcontext()
             with in_turn, restored_on_failure(output):
                 plansets = api.save(carrier, planset, output)
-                packed = pack_beside(output) if weights == "mapped" else None
                 to_run: dict[str, Any] = {"bindings": carrier.bindings, "threads": options["threads"] or 0}
                 if record:
                     recorded = add_recording(output, values, for_android=for_android, **to_run)
@@ -277,8 +272,7 @@ def _planned(
                         api.check_budget(made, options["budget"])
                 else:
                     recorded, unrecorded = add_recording_if_possible(output, values or {}, planset, **to_run)
-                if packed is not None:
-                    remember_packed_file(output)  # with the recording in it
+                packed = pack_beside(output) if weights == "mapped" else None
         elif output:
             with writing_into(output.parent) if weights == "mapped" else nullcontext():
                 plansets = api.save(carrier, planset, output, offsets_only=offsets_only)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgemem.planfile.container import VERSION as VERSION
+    from edgemem.planfile.container import check_whole as check_whole
     from edgemem.planfile.decoding import decode as decode
     from edgemem.planfile.decoding import decode_all as decode_all
     from edgemem.planfile.encoding import encode as encode
@@ -16,11 +17,23 @@ if TYPE_CHECKING:
     from edgemem.planfile.file import save as save
     from edgemem.planfile.file import save_all as save_all
 
-__all__ = ["VERSION", "decode", "decode_all", "encode", "encode_all", "load", "load_all", "save", "save_all"]
+__all__ = [
+    "VERSION",
+    "check_whole",
+    "decode",
+    "decode_all",
+    "encode",
+    "encode_all",
+    "load",
+    "load_all",
+    "save",
+    "save_all",
+]
 
 # A session of a model without a plan neither reads nor writes one, so each is loaded on first use.
 _HOMES = {
     "VERSION": "container",
+    "check_whole": "container",
     "decode": "decoding",
     "decode_all": "decoding",
     "encode": "encoding",

@@ -7,11 +7,11 @@ header is 16 bytes long so that a container at a 16-aligned place keeps the Flat
 from __future__ import annotations
 
 import struct
-import zlib
+from binascii import crc32  # as zlib has it, in a module that sessions have loaded
 
 from edgemem.errors import PlanFileError
 
-__all__ = ["FORMAT", "HEADER_SIZE", "VERSION", "check_header", "unwrap", "wrap"]
+__all__ = ["FORMAT", "HEADER_SIZE", "VERSION", "check_header", "check_whole", "unwrap", "wrap"]
 
 FORMAT = "1.0"  # what docs/plan-file.md promises for the versions below; an addition that readers may ignore makes 1.1
 VERSION = 4  # the greatest in a header; a file has the least that can say what is in it
@@ -22,7 +22,7 @@ HEADER_SIZE = _HEADER.size
 
 def wrap(payload: bytes, version: int) -> bytes:
     """The payload behind its header. FlatBuffers end at 2 GiB, so the length always fits."""
-    return _HEADER.pack(_MAGIC, version, zlib.crc32(payload), len(payload)) + payload
+    return _HEADER.pack(_MAGIC, version, crc32(payload), len(payload)) + payload
 
 
 def check_header(header: bytes, size: int) -> int:
@@ -44,10 +44,13 @@ def check_header(header: bytes, size: int) -> int:
     return int(checksum)
 
 
-def unwrap(data: bytes) -> tuple[memoryview, int]:
-    """The payload, without a copy, and the version. Raises PlanFileError unless every byte is as it was written."""
-    checksum = check_header(data[:HEADER_SIZE], len(data))
-    payload = memoryview(data)[HEADER_SIZE:]
-    if zlib.crc32(payload) != checksum:
+def check_whole(data: bytes) -> None:
+    """Raise PlanFileError unless every byte is as it was written."""
+    if crc32(memoryview(data)[HEADER_SIZE:]) != check_header(data[:HEADER_SIZE], len(data)):
         raise PlanFileError("the plan file is damaged (its checksum differs); copy it again, or plan again")
-    return payload, int.from_bytes(data[4:8], "little")
+
+
+def unwrap(data: bytes) -> tuple[memoryview, int]:
+    """The payload, without a copy, and the version. Raises PlanFileError as `check_whole`."""
+    check_whole(data)
+    return memoryview(data)[HEADER_SIZE:], int.from_bytes(data[4:8], "little")

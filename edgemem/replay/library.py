@@ -6,16 +6,16 @@ The package works without it: `library()` says what is missing, and only what ne
 from __future__ import annotations
 
 import ctypes
+import os.path
 import weakref
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from edgemem.errors import RuntimeBindError
+from edgemem.system.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,16 +66,16 @@ class Totals:
 
 
 # The C structures are int64 fields in the same order.
-STATS: Final = Struct(f"{len(fields(Stats))}q")
-_TOTALS: Final = Struct(f"{len(fields(Totals))}q")
+STATS: Final = Struct(f"{len(Stats.__match_args__)}q")
+_TOTALS: Final = Struct(f"{len(Totals.__match_args__)}q")
 
 
 class Library:
     """The loaded allocator. There is one in a process, because runtimes keep a pointer to it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self.c = ctypes.CDLL(str(path))
+        self.c = ctypes.CDLL(path)
         self.c.em_abi.restype = ctypes.c_int32
         found = self.c.em_abi()
         if found != _ABI:
@@ -136,7 +136,7 @@ class Library:
             function = getattr(self.c, name)
             function.restype, function.argtypes = result, list(arguments)
         # Frequent calls that are shorter than giving Python's global lock to other threads and waiting for it again.
-        held = ctypes.PyDLL(str(path))
+        held = ctypes.PyDLL(path)
         self.begin_replay, self.end, self.enter = held.em_begin_replay, held.em_end, held.em_loop_enter
         for function in (self.begin_replay, self.end, self.enter):
             same = getattr(self.c, function.__name__)
@@ -170,13 +170,14 @@ class Library:
         return int(ctypes.cast(getattr(self.c, name), ctypes.c_void_p).value or 0)
 
 
-def find_library() -> Path | None:
+def find_library() -> str | None:
     """Where the compiled allocator is, or None: beside the compiled kernels, which an editable install keeps apart."""
-    folders = [Path(__file__).parents[1]]
+    files = [os.path.dirname(__file__)]  # noqa: PTH120 - as in runtime/onnxruntime/file.py
     kernels = find_spec("edgemem._kernels")
     if kernels is not None and kernels.origin:
-        folders.insert(0, Path(kernels.origin).parent)
-    return next((folder / "_arena.so" for folder in folders if (folder / "_arena.so").is_file()), None)
+        files.insert(0, kernels.origin)
+    paths = [os.path.join(os.path.dirname(file), "_arena.so") for file in files]  # noqa: PTH118, PTH120
+    return next(filter(os.path.isfile, paths), None)
 
 
 @cache

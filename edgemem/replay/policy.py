@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
+
+from edgemem.errors import RuntimeBindError
+from edgemem.system.light_dataclass import dataclass
 
 __all__ = ["RecordPolicy", "ReplayPolicy"]
 
@@ -21,9 +23,26 @@ class ReplayPolicy:
             wait.
         most_arenas: how many runs at once have an arena; further ones wait. None: as many as there are processors.
         poison: fill the arena with a pattern before each run, and what is freed.
+        max_bytes: the most that arenas and blocks of runs outside them may take; None for no limit.
+        idle_seconds: after which arenas go that no run used; None: they stay.
+
+    Raises RuntimeBindError for values that these may not have.
     """
 
     record: RecordPolicy = "first-run"
     background: bool = True
     most_arenas: int | None = None
     poison: bool = False
+    max_bytes: int | None = None
+    idle_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Compares the values."""
+        if self.record not in get_args(RecordPolicy):
+            raise RuntimeBindError(f"record is one of {', '.join(get_args(RecordPolicy))}, not {self.record!r}")
+        for name, least in (("most_arenas", 1), ("max_bytes", 0)):
+            given = getattr(self, name)
+            if given is not None and given < least:
+                raise RuntimeBindError(f"{name} is {least} or more, not {given}")
+        if self.idle_seconds is not None and not self.idle_seconds > 0:
+            raise RuntimeBindError(f"idle_seconds is above 0, not {self.idle_seconds}")

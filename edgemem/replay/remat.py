@@ -238,7 +238,7 @@ class BudgetMemory:
 
 def _functions() -> ctypes.PyDLL:
     """The functions, which keep Python's global lock: they are short, and the allocator never asks for it."""
-    c = ctypes.PyDLL(str(library().path))
+    c = ctypes.PyDLL(library().path)
     pointer, number, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
     for name, result, arguments in (
         ("em_remat_create", pointer, (number, ctypes.c_char_p, pointer, pointer, flag)),

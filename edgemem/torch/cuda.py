@@ -44,7 +44,7 @@ def use_cuda_allocator() -> None:
         raise RuntimeBindError("PyTorch finds no CUDA device; train on the CPU, or install PyTorch for CUDA")
     cuda_runtime()
     found = library()
-    allocator = torch.cuda.memory.CUDAPluggableAllocator(str(found.path), "em_torch_malloc_or_throw", "em_torch_free")
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(found.path, "em_torch_malloc_or_throw", "em_torch_free")
     allocator.allocator().set_record_stream_fn(found.address("em_torch_record_stream"))
     try:
         torch.cuda.memory.change_current_allocator(allocator)

@@ -21,17 +21,21 @@ namespace edgemem {
 namespace {
 
 // Large weights are mapped. A runtime frees one form of a weight while it makes the next, and the C library would keep
-// the memory of what is freed between others: it is told to give that back each time so much is mapped.
+// the memory of what is freed between others: it is told to give that back each time so much of weights is taken.
 constexpr int64_t kMapped = int64_t{1} << 20;
-constexpr std::size_t kTrimAfter = std::size_t{8} << 20;
+constexpr std::size_t kTrimAfter = std::size_t{1} << 20;
 
-void* map(std::size_t bytes) {
+// Before so many bytes of a weight are taken.
+void give_back_what_weights_replace([[maybe_unused]] std::size_t bytes) {
 #ifdef __GLIBC__
-  static std::atomic<std::size_t> mapped{0};
-  if (mapped.fetch_add(bytes, std::memory_order_relaxed) % kTrimAfter + bytes >= kTrimAfter) {
+  static std::atomic<std::size_t> reserved{0};
+  if (reserved.fetch_add(bytes, std::memory_order_relaxed) % kTrimAfter + bytes >= kTrimAfter) {
     malloc_trim(0);
   }
 #endif
+}
+
+void* map(std::size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
 }
@@ -177,6 +181,7 @@ void* reserve(std::size_t bytes) noexcept {
   const auto size = static_cast<int64_t>(bytes);
   const auto whole = static_cast<std::size_t>(rounded_up(size, kBlockAlignment)) + sizeof(BlockHeader);
   const bool is_mapped = size >= kMapped;
+  give_back_what_weights_replace(whole);
   void* memory = is_mapped ? map(whole) : nullptr;
   if (!is_mapped && posix_memalign(&memory, kBlockAlignment, whole) != 0) {  // older than aligned_alloc on Android
     memory = nullptr;

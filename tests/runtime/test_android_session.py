@@ -33,7 +33,7 @@ def on_device(model: bytes) -> Any:
     import onnxruntime
 
     made = options()
-    made.register_custom_ops_library(str(library().path))
+    made.register_custom_ops_library(library().path)
     made.add_session_config_entry("session.use_env_allocators", "1")
     made.enable_mem_pattern = False
     return onnxruntime.InferenceSession(model, made, providers=["CPUExecutionProvider"])

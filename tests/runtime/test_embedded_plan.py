@@ -174,7 +174,7 @@ def test_a_wrong_plan_is_refused_by_every_consumer_which_names_the_tensors(what:
     else:
         consumers.append(("run", path))
         with pytest.raises(InvalidPlanError, match="overlap") as caught:
-            InferenceSession(path, options(), cache=False, background=False)
+            _ = InferenceSession(path, options(), cache=False, background=False).memory
     named = [set(getattr(v, "records", ())) for v in caught.value.violations]
     assert set(names) in named
     for consumer in consumers:

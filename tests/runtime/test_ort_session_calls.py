@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -215,6 +217,18 @@ def test_the_users_options_are_as_they_were(model: bytes) -> None:
     assert (chosen.enable_mem_pattern, chosen.enable_mem_reuse) == (True, True)
     assert chosen.intra_op_num_threads == 1
     opened_with.close()
+
+
+@pytest.mark.parametrize("runs", [0, 2])
+def test_a_closed_session_releases_the_one_inside(runs: int) -> None:
+    session = InferenceSession(small("resnet18"), options(), cache=False, background=False)
+    inside = weakref.ref(session._session)
+    for _ in range(runs):
+        session.run(None, feeds(session))
+    session.close()
+    gc.collect()
+    assert inside() is None
+    assert session.memory.runs == runs
 
 
 def test_parallel_execution_is_honoured_without_a_plan(model: bytes) -> None:

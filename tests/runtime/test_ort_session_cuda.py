@@ -15,7 +15,6 @@ from edgemem.replay.context import Context
 from edgemem.replay.cuda import cuda_runtime
 from edgemem.replay.library import DEVICE, library
 from edgemem.replay.plan import ReplayPlan
-from edgemem.runtime.onnxruntime import cuda as onnxruntime_cuda
 from edgemem.runtime.onnxruntime.cuda import CUDA, with_allocator
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, options, plain, same, small
@@ -68,7 +67,7 @@ def test_without_cuda_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_provider_is_told_the_allocators_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime_cuda, "cuda_runtime", lambda: None)
+    monkeypatch.setattr(replay_cuda, "cuda_runtime", lambda: None)
     named = dict(with_allocator([(CUDA, {"device_id": "1"}), "CPUExecutionProvider"], None))
     assert named["CPUExecutionProvider"] == {}
     assert named[CUDA]["device_id"] == "1"
@@ -91,7 +90,7 @@ def test_where_onnxruntime_goes_on_without_the_device_host_memory_is_planned(mon
         (lambda: None, "no CUDA device here"),
         (no_runtime, "host memory alone is planned: no runtime"),
     ):
-        monkeypatch.setattr(onnxruntime_cuda, "cuda_runtime", runtime)
+        monkeypatch.setattr(replay_cuda, "cuda_runtime", runtime)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Specified provider", UserWarning)  # ONNX Runtime's own
             with pytest.warns(RuntimeWarning, match=why):

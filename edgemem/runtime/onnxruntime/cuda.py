@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from edgemem.errors import RuntimeBindError
-from edgemem.replay.cuda import cuda_runtime
 from edgemem.replay.library import library
 
 __all__ = ["CUDA", "Providers", "planned_providers", "with_allocator", "without_device"]
@@ -42,10 +41,14 @@ def planned_providers(
     if named is None and not (hasattr(options, "has_providers") and options.has_providers()):
         named = [_CPU]
     given = Providers(named, own, is_device=False)
-    if not isinstance(named, Sequence) or CUDA not in onnxruntime.get_available_providers():
+    if not isinstance(named, Sequence):
         return given
     if not any(p == CUDA or (isinstance(p, tuple) and p[:1] == (CUDA,)) for p in named):
         return given
+    if CUDA not in onnxruntime.get_available_providers():
+        return given
+    from edgemem.replay.cuda import cuda_runtime  # for these sessions alone
+
     try:
         cuda_runtime()
     except RuntimeBindError as error:
@@ -73,6 +76,8 @@ def with_allocator(
     named = [
         (p, own) if isinstance(p, str) else (p[0], {**own, **p[1]}) for p, own in zip(providers, options, strict=True)
     ]
+    from edgemem.replay.cuda import cuda_runtime  # as above
+
     cuda_runtime()
     found = library()
     for name, own in named:

@@ -71,6 +71,7 @@ def measure(task: Mapping[str, Any]) -> dict[str, Any]:
     """
     session = _session(task)
     loading = status("VmHWM:")
+    _ = session.memory  # loads what the first run would
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # glibc's; what loading left free is no part of what the session takes

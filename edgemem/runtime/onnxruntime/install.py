@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import _thread  # as in file.py
 import os
-import threading
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from edgemem.errors import RuntimeBindError
 from edgemem.replay.library import library
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["obstacle", "planned_options", "refuse_silent_fallback"]
 
 _ENV_ALLOCATORS: Final = "session.use_env_allocators"
+_MARKED: Final[WeakSet[Any]] = WeakSet()  # the options that have it from here
 
 # Creating a session changes the user's options temporarily, and the first session installs the allocator.
-_ONE_AT_A_TIME: Final = [threading.Lock()]
+_ONE_AT_A_TIME: Final = [_thread.allocate_lock()]
 
 
 def _start_again() -> None:
     """After a fork, in the child: a thread that is not there may hold the lock."""
-    _ONE_AT_A_TIME[0] = threading.Lock()
+    _ONE_AT_A_TIME[0] = _thread.allocate_lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -52,7 +54,7 @@ def _install(onnxruntime: Any) -> None:
     with _ONE_AT_A_TIME[0]:
         if not found.c.em_ort_version() or found.c.em_ort_error():
             try:
-                onnxruntime.SessionOptions().register_custom_ops_library(str(found.path))
+                onnxruntime.SessionOptions().register_custom_ops_library(found.path)
             except Exception as e:  # noqa: BLE001 - ONNX Runtime's own classes, which differ between versions
                 raise RuntimeBindError(
                     f"ONNX Runtime {onnxruntime.__version__} refuses edgemem's allocator: {e}; update "
@@ -74,8 +76,9 @@ def planned_options(options: Any, is_device: bool, *, reuse: bool = False) -> It
 
     Memory patterns and ONNX Runtime's own reuse merge requests before the planner sees them, which makes plans up to
     2.4 times larger. `reuse` leaves the reuse on, and the order of operators to ONNX Runtime, as in sessions of
-    its Java API. The entry for the allocator stays: ONNX Runtime cannot remove an
-    entry, and logs a warning when one is overwritten.
+    its Java API. The entry for the allocator stays: ONNX Runtime cannot remove an entry. It logs a warning when one is
+    overwritten, so options that have it are remembered. To ask for it costs 0.7 MiB: where there is none ONNX Runtime
+    throws an exception, which reads its table of all functions.
     """
     with _ONE_AT_A_TIME[0], library().loading():
         yield from _changed(options, host=not is_device, reuse=reuse)
@@ -85,16 +88,13 @@ def _changed(options: Any, *, host: bool, reuse: bool) -> Iterator[None]:
     before = options.enable_mem_pattern, options.enable_mem_reuse
     order = options.execution_order if reuse else None
     try:
-        asked = options.get_session_config_entry(_ENV_ALLOCATORS) == "1"
-    except Exception:  # noqa: BLE001 - ONNX Runtime raises its own class where there is no entry
-        asked = False
-    try:
         options.enable_mem_pattern = False
         options.enable_mem_reuse = reuse
         if order is not None:  # the Java API has the default alone
             options.execution_order = type(order).DEFAULT
-        if host and not asked:
+        if host and options not in _MARKED:
             options.add_session_config_entry(_ENV_ALLOCATORS, "1")
+            _MARKED.add(options)
         yield
     finally:
         options.enable_mem_pattern, options.enable_mem_reuse = before

@@ -91,6 +91,8 @@ def _opened(task: Task) -> dict[str, Any]:
     before = anonymous_bytes()
     session = _session(task)
     load_peak = peak_bytes()
+    if task["configuration"] in _SESSIONS:
+        _ = session.memory  # loads what the first run would
     if not task["requests"]:
         _trim()
     gc.collect()

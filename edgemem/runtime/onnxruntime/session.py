@@ -6,11 +6,11 @@ serves later ones, of any shapes that fit, from a plan. Weights are not in it; r
 
 from __future__ import annotations
 
-import threading
+import _thread  # as in file.py
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
 from edgemem.replay.library import library
@@ -20,6 +20,7 @@ from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerpri
 from edgemem.runtime.onnxruntime.cuda import CUDA, planned_providers, without_device
 from edgemem.runtime.onnxruntime.file import opened
 from edgemem.runtime.onnxruntime.file_options import options_for_file
+from edgemem.runtime.onnxruntime.first_use import BEGINNING, make_replayer, stored_plans
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options
 from edgemem.runtime.onnxruntime.session_weights import SessionWeights
 
@@ -84,7 +85,8 @@ class InferenceSession:
     Raises:
         MissingDependencyError: onnxruntime is not installed.
         RuntimeBindError: the allocator is missing or ONNX Runtime refuses it, or arguments exclude each other.
-        PlanFileError, InvalidPlanError: the plan in the model file is damaged or wrong.
+        PlanFileError: the plan in the model file is damaged. That it is right is proved when it is first needed: the
+            first run, and whoever asks for the memory, raise InvalidPlanError if it is wrong.
     """
 
     def __init__(
@@ -117,21 +119,16 @@ class InferenceSession:
             from onnxruntime.capi.onnxruntime_inference_collection import InferenceSession as PlainSession
         except ImportError:
             raise MissingDependencyError("onnxruntime", purpose="running ONNX models") from None
-        if record not in get_args(RecordPolicy):
-            raise RuntimeBindError(f"record is one of {', '.join(get_args(RecordPolicy))}, not {record!r}")
-        for name, given, least in (("most_arenas", most_arenas, 1), ("max_bytes", max_bytes, 0)):
-            if given is not None and given < least:
-                raise RuntimeBindError(f"{name} is {least} or more, not {given}")
-        if idle_seconds is not None and not idle_seconds > 0:
-            raise RuntimeBindError(f"idle_seconds is above 0, not {idle_seconds}")
+        policy = ReplayPolicy(record, background, most_arenas, poison, max_bytes, idle_seconds)
         self._onnxruntime = onnxruntime
         self._record = record
         if bind_outputs and share_outputs:
             raise RuntimeBindError("results are either copied out of the arena or shared in it: bind or share outputs")
         self._bind_outputs, self._share_outputs = bind_outputs, share_outputs
         self._workers: ThreadPoolExecutor | None = None
-        self._starting = threading.Lock()
+        self._starting = _thread.allocate_lock()
         self._replayer: Replayer | None = None
+        self._make_replayer: Callable[[], Replayer] | None = None
         self._families: dict[Hashable, Family] = {}
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         self._plain = obstacle(onnxruntime, options, fallback=fallback)
@@ -143,6 +140,10 @@ class InferenceSession:
                 return weights.load(lambda path: PlainSession(path, options, chosen.named, chosen.options, **kwargs))
 
         chosen = planned_providers(onnxruntime, options, providers, provider_options)
+        if max_bytes is not None and (arena is not None or chosen.is_device):
+            raise RuntimeBindError(
+                "max_bytes is for a session whose arenas are its own and in host memory; give a shared arena a capacity"
+            )
         with opened(path_or_bytes) as (data, _), options_for_file(data, options):
             weights = SessionWeights(path_or_bytes, data, options, chosen.named, kwargs)
             if not self._plain:
@@ -153,51 +154,45 @@ class InferenceSession:
                 self._session = load(chosen)
             if not self._plain:
                 library().trim()  # what ONNX Runtime freed while it loaded the model, before anything else is in memory
-                from edgemem.runtime.onnxruntime.session_plans import read_plans  # not before that
-
-                plansets = read_plans(data, stored=stored)
+                plans = stored_plans(data, stored=stored)
         self._outputs = tuple(o.name for o in self._session.get_outputs())
         self._inputs = tuple(i.name for i in self._session.get_inputs())
         if not self._plain:
-            from edgemem.runtime.onnxruntime.session_replayer import replayer_for  # not before, as it says
-
-            self._replayer = replayer_for(
-                fingerprint_of(self._session, onnxruntime.__version__, weights.digest(), weights.level),
-                plansets,
-                ReplayPolicy(record, background, most_arenas, poison),
-                stored=stored,
-                cache=cache,
-                arena=arena,
-                is_device=chosen.is_device,
-                guard=guard,
-                max_bytes=max_bytes,
-                idle_seconds=idle_seconds,
-            )
+            about = (self._session, onnxruntime.__version__, weights.digest(), weights.level)
+            kept: dict[str, Any] = {"cache": cache, "arena": arena, "is_device": chosen.is_device, "guard": guard}
+            make = partial(make_replayer, partial(fingerprint_of, *about), plans, policy, stored=stored, **kept)
+            self._make_replayer = make
 
     @property
     def memory(self) -> SessionMemory:
         """The memory that the runs need now and have needed so far."""
         from edgemem.runtime.onnxruntime.session_memory import memory_of  # as are all below: not to load a model
 
-        return memory_of(self._active_replayer(), self._plain)
+        return memory_of(self._begin(), self._plain)
 
     @property
     def memory_report(self) -> MemoryReport:
         """The same in the form that all executors have, with the plan that the last call ran in."""
         from edgemem.runtime.onnxruntime.session_memory import found_plan, report_of
 
-        return report_of(self.memory, found_plan(self._active_replayer()))
+        return report_of(self.memory, found_plan(self._begin()))
 
     @property
     def recorded_plan(self) -> PlanSet | None:
         """The plan that served the last run, with its recording, or None before there is one."""
         from edgemem.runtime.onnxruntime.session_memory import found_plan
 
-        found = found_plan(self._active_replayer())
+        found = found_plan(self._begin())
         return found.planset if found is not None else None
 
-    def _active_replayer(self) -> Replayer | None:
-        return None if self._plain else self._replayer
+    def _begin(self) -> Replayer | None:
+        """The replayer, made by the first run, or by who asks for the memory; None in a session without plans."""
+        if self._make_replayer is not None:
+            with BEGINNING:
+                if self._make_replayer is not None:
+                    self._replayer = self._make_replayer()
+                    self._make_replayer = None  # it holds the session inside
+        return self._replayer
 
     def run(self, output_names: Iterable[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
         """As ONNX Runtime has it; the arrays are copies with `bind_outputs`, and in the arena with `share_outputs`.
@@ -205,7 +200,7 @@ class InferenceSession:
         Raises BudgetExceededError if the run does not fit into `max_bytes`; the session goes on.
         """
         session = self._session or self._open()
-        replayer = self._replayer
+        replayer = self._replayer or self._begin()
         if replayer is None:
             return session.run(output_names, input_feed, run_options)
         if output_names is not None and output_names.__class__ is not list and isinstance(output_names, Iterator):
@@ -258,7 +253,8 @@ class InferenceSession:
         """
         if self._record == "never":
             raise RuntimeBindError('the session records nothing (record="never"); open it with record="warmup"')
-        with nullcontext() if self._replayer is None else self._replayer.learning():
+        replayer = self._begin()
+        with nullcontext() if replayer is None else replayer.learning():
             yield
 
     def trim(self) -> None:
@@ -301,7 +297,7 @@ class InferenceSession:
     def _called(
         self, method: str, output_names: Sequence[str] | None, feed: Mapping[str, Any], run_options: Any
     ) -> Any:
-        call, replayer = getattr(self._open(), method), self._replayer
+        call, replayer = getattr(self._open(), method), self._begin()
         if replayer is None:
             return call(output_names, feed, run_options)
         signed = partial(self._signature, method, output_names, feed)
@@ -317,7 +313,7 @@ class InferenceSession:
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> None:
         """As ONNX Runtime has it; bound values stay in the caller's memory."""
-        session, replayer = self._open(), self._replayer
+        session, replayer = self._open(), self._begin()
         if replayer is None:
             session.run_with_iobinding(iobinding, run_options)
             return
@@ -373,8 +369,12 @@ class InferenceSession:
     def close(self) -> None:
         """Release the arenas and the session inside; later runs raise RuntimeBindError. A second call does nothing."""
         if self._workers is not None:
+            import threading
+
             # A callback may close the session: it cannot wait for its own thread.
             self._workers.shutdown(wait=not threading.current_thread().name.startswith(_WORKER_NAME))
+        with BEGINNING:
+            self._make_replayer = None
         if self._replayer is not None:
             self._replayer.close()
         self._session = None

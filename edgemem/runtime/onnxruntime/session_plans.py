@@ -1,4 +1,4 @@
-"""Where a session's plans come from: its model file, and the planner, which is imported only if one is made."""
+"""The planner of a session's recordings, which is imported only if a plan is made."""
 
 from __future__ import annotations
 
@@ -6,28 +6,15 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from edgemem.errors import PlanFileError
 from edgemem.replay.worker import worker
-from edgemem.runtime.onnxruntime.file import plans_in
 
 if TYPE_CHECKING:
-    from edgemem.planfile.protobuf import Content
     from edgemem.plans import PlanSet, Settings
     from edgemem.trace.recording import Recording
 
-__all__ = ["import_planner", "plan_recording", "read_plans"]
+__all__ = ["import_planner", "plan_recording"]
 
 _PLANNER: Final = "edgemem.planning.recording_plan"
-
-
-def read_plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
-    """The plan sets in a model. Damaged ones are an error only if stored plans are to be run."""
-    try:
-        return plans_in(data)
-    except PlanFileError:
-        if stored:
-            raise
-        return ()
 
 
 def import_planner(*, background: bool) -> None:

@@ -1,4 +1,4 @@
-"""Makes the replayer of a session; imported when ONNX Runtime has loaded the model, which takes most memory."""
+"""Makes the replayer of a session; imported when the session first needs it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from edgemem.errors import RuntimeBindError
 from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.replay.arena import ArenaMemory
 from edgemem.replay.cache import PlanCache, cache_folder
 from edgemem.replay.cuda import DeviceMemory
-from edgemem.replay.idle import watch
 from edgemem.replay.library import DEVICE, HOST
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
@@ -44,13 +42,10 @@ def replayer_for(
     arena: Arena | None,
     is_device: bool,
     guard: bool,
-    max_bytes: int | None,
-    idle_seconds: float | None,
 ) -> Replayer:
     """The replayer of a session whose file has these plans; arguments as `InferenceSession` has them.
 
-    Raises RuntimeBindError for `max_bytes` with an arena that is shared or on a device, InvalidPlanError for a wrong
-    plan.
+    Raises InvalidPlanError for a wrong plan.
     """
     # The settings of the graph's plan apply to recordings, too, within what a file may ask for.
     settings = next((p.settings for p in plansets if p.recording is None), Settings())
@@ -60,14 +55,10 @@ def replayer_for(
     if plans.is_empty and policy.record != "never":
         import_planner(background=policy.background)
     make_replayer: Callable[..., Replayer] = Replayer
-    if max_bytes is not None:
+    if policy.max_bytes is not None:
         from edgemem.replay.budget import BudgetedReplayer  # for these sessions alone
 
-        if arena is not None or is_device:
-            raise RuntimeBindError(
-                "max_bytes is for a session whose arenas are its own and in host memory; give a shared arena a capacity"
-            )
-        make_replayer = partial(BudgetedReplayer, most_bytes=max_bytes)
+        make_replayer = partial(BudgetedReplayer, most_bytes=policy.max_bytes)
     replayer = make_replayer(
         plans,
         first=partial(plan_recording, settings=settings, is_first=True),
@@ -78,6 +69,8 @@ def replayer_for(
         kind=DEVICE if is_device else HOST,
         make=DeviceMemory if is_device else partial(ArenaMemory, guard=guard),
     )
-    if idle_seconds is not None:
-        watch(replayer, idle_seconds)
+    if policy.idle_seconds is not None:
+        from edgemem.replay.idle import watch  # as above
+
+        watch(replayer, policy.idle_seconds)
     return replayer

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.replay.logger import logger
-from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, Later, digest_later, metadata_of
+from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, Later, digest_later, digest_of, metadata_of
 
 if TYPE_CHECKING:
     import os
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from edgemem.runtime.onnxruntime.weights.mapped import MappedWeights
 
 __all__ = ["SessionWeights"]
+
+_SMALL: Final = 1 << 16  # bytes, as many as are read at once
 
 
 class SessionWeights:
@@ -39,7 +41,7 @@ class SessionWeights:
         providers: Sequence[Any] | None,
         kwargs: Mapping[str, Any],
     ) -> None:
-        self._model, self._options = path_or_bytes, options
+        self._model, self._size, self._options = path_or_bytes, len(data), options
         self.level: str = options.graph_optimization_level.name
         self._mapped: MappedWeights | None = None
         if not isinstance(path_or_bytes, bytes) and metadata_of(data, (WEIGHTS_KEY,)):
@@ -48,12 +50,15 @@ class SessionWeights:
             try:
                 self._mapped = find_mapped(path_or_bytes, data, options, providers, kwargs)
             except UnusableError as e:
-                self._warn(str(e))
+                self._warn(str(e), packing_helps=e.packing_helps)
         self._later: Later | None = None
 
     def begin_digest(self) -> None:
-        """Compute the digest of the model beside the caller, unless it is known with the packed weights."""
-        if self._mapped is None:
+        """Compute the digest of the model beside the caller, unless it is known with the packed weights.
+
+        That of a small model is computed when it is asked for: a thread would take more than the model.
+        """
+        if self._mapped is None and self._size > _SMALL:
             self._later = digest_later(self._model)
 
     def load(self, make: Callable[[str | bytes | os.PathLike[str]], Any]) -> Any:
@@ -75,12 +80,11 @@ class SessionWeights:
         """The digest of the model, as `model_digest` has it, whichever weights are used."""
         if self._mapped is not None:
             return self._mapped.digest
-        return (self._later or digest_later(self._model)).result()
+        return self._later.result() if self._later is not None else digest_of(self._model)
 
-    def _warn(self, why: str) -> None:
-        logger().warning(
-            "the packed weights beside %s are not used, and its plain ones are: %s; pack them again with: edgemem plan "
-            "MODEL.onnx --weights mapped -o PLANNED.onnx",
-            self._model,
-            why,
-        )
+    def _warn(self, why: str, *, packing_helps: bool = True) -> None:
+        remedy = "pack them again with: edgemem plan MODEL.onnx --weights mapped -o PLANNED.onnx"
+        if not packing_helps:
+            remedy = "a session without this option uses them"
+        text = "the packed weights beside %s are not used, and its plain ones are: %s; %s"
+        logger().warning(text, self._model, why, remedy)

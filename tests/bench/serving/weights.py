@@ -2,7 +2,7 @@
 
 python tests/bench/serving/weights.py MODEL.onnx ... [--rounds 5]
 
-The weights of each model are packed, its requests recorded, and it is served from fresh processes, those
+The requests of each model are recorded, its weights packed, and it is served from fresh processes, those
 of both ways in turn. One process: resident and anonymous memory after 16 runs, and the peak when the session is loaded,
 of the whole process with Python, numpy and ONNX Runtime, and in the served one edgemem, medians over the rounds; the
 least time to make the session, and the least of the rounds' median processor time of a run, one thread. Four workers:
@@ -24,7 +24,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.runtime.onnxruntime.file_recording import add_recording
-from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside, remember_packed_file
+from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
 from tests.bench.serving.children import HERE, environment
 from tests.bench.serving.sessions import feeds_for, plain
 from tests.bench.serving.weights_child import SIZES
@@ -120,9 +120,8 @@ def measure(model: Path, rounds: int, bytecode: Path) -> None:
             files[way].parent.mkdir()
             for file in (model, *model.parent.glob(f"{model.stem}.data")):
                 files[way].with_name(file.name).write_bytes(file.read_bytes())
-        pack_beside(files["mapped"])
         add_recording(files["mapped"], feeds_for(plain(model), SIZES), threads=1)
-        remember_packed_file(files["mapped"])
+        pack_beside(files["mapped"])
         print(row(model.stem, files, figures(files, rounds, bytecode)), flush=True)
 
 

@@ -7,6 +7,8 @@ folder for caches by two keys:
 content     the SHA-256 of the model and of the packed files, for a place: ONNX Runtime's version, processor and so on
 identity    device, inode, size and times of these files, so that the next session reads none of them again
 
+That files are wrong is kept as well, so that no session packs them again.
+
 Whoever can write into that folder, or change a file without a change of its times (the administrator), is trusted.
 """
 
@@ -17,7 +19,6 @@ import os
 import stat
 import time
 from contextlib import suppress
-from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError
@@ -26,6 +27,7 @@ from edgemem.runtime.onnxruntime.file import model_digest, opened, weight_files
 from edgemem.system.caches import cache_folder, prune
 from edgemem.system.file_bytes import FileBytes
 from edgemem.system.files import temporary_folder, write_entry
+from edgemem.system.light_dataclass import dataclass, values_of
 from edgemem.system.regular_files import open_regular, read_bounded
 
 if TYPE_CHECKING:
@@ -49,11 +51,19 @@ _MOST_ENTRIES: Final = 512
 _MOST_BYTES: Final = 1 << 20  # of all entries
 _ENTRY_BYTES: Final = 256
 _SUFFIX: Final = ".checked"
+_WRONG: Final = "wrong"  # in place of the model's digest, where packing gives something else
 _TICK_NS: Final = 20_000_000  # a file that changes twice within the clock's tick has the same time
 
 
 class UnusableError(Exception):
-    """Packed weights are not used; the message says why."""
+    """Packed weights are not used; the message says why.
+
+    `packing_helps`: other ones can be packed that would be used; else the session itself is in the way.
+    """
+
+    def __init__(self, why: str, *, packing_helps: bool = True) -> None:
+        super().__init__(why)
+        self.packing_helps = packing_helps
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +101,28 @@ def check(model: Path, note: Note, folder: Path | None, *, afresh: bool = False)
     try:
         identity = identity_of(model, note)
         if not afresh and (known := _recall(folder, identity)):
-            return CheckedWeights(known, identity, compared=False)
+            return CheckedWeights(_right(known), identity, compared=False)
         _wait_a_tick()
         if digests_of(*note.files(model)) != (note.graph, note.weights):
             raise UnusableError("the packed files are not those that were written with the model")
         plain = plain_digests(model)
         content = _key("content", note, plain)
-        compared = afresh or not _recall(folder, content)
-        if compared:
-            _compare(model, note)
+        known = "" if afresh else _recall(folder, content)
+        found = known or (plain[0] if _is_as_packed_here(model, note) else _WRONG)
         if identity_of(model, note) != identity:
             raise UnusableError("files changed while they were compared")
-        _remember(folder, content, plain[0])
-        _remember(folder, identity, plain[0])
+        _remember(folder, content, found)
+        _remember(folder, identity, found)
     except (OSError, ValueError) as e:
         raise UnusableError(str(e)) from None
-    return CheckedWeights(plain[0], identity, compared)
+    return CheckedWeights(_right(found), identity, compared=not known)
+
+
+def _right(found: str) -> str:
+    """The digest of the model that was found; raises UnusableError for files that were found wrong."""
+    if found == _WRONG:
+        raise UnusableError("they are not what packing the model gives here")
+    return found
 
 
 def identity_of(model: Path, note: Note) -> str:
@@ -142,17 +158,16 @@ def remember_packed(note: Note, plain: Sequence[str], folder: Path | None) -> No
     _remember(folder, _key("content", note, plain), plain[0])
 
 
-def _compare(model: Path, note: Note) -> None:
+def _is_as_packed_here(model: Path, note: Note) -> bool:
+    """Whether the files are what packing the model gives here. Raises UnusableError where it cannot be packed."""
     from edgemem.runtime.onnxruntime.weights.packing import pack  # starts a process: seldom needed
 
     with temporary_folder() as folder:
         try:
             made = pack(model, folder, note.name, note.files(model)[0])
-            is_same = made.is_same and digests_of(made.graph, made.weights)[1] == note.weights
+            return made.is_same and digests_of(made.graph, made.weights)[1] == note.weights
         except EdgememError as e:
             raise UnusableError(f"they cannot be compared: {e}") from None
-    if not is_same:
-        raise UnusableError("they are not what packing the model gives here")
 
 
 def _blocks(path: Path, *, follow: bool = True) -> Iterator[bytes]:
@@ -166,7 +181,9 @@ def _wait_a_tick() -> None:
 
 
 def _key(kind: str, note: Note, values: Sequence[object]) -> str:
-    return sha256([json.dumps([kind, note.graph, note.weights, note.name, astuple(note.place), values]).encode()])
+    return sha256(
+        [json.dumps([kind, note.graph, note.weights, note.name, [*values_of(note.place).values()], values]).encode()]
+    )
 
 
 def _recall(folder: Path | None, key: str) -> str:

@@ -115,12 +115,12 @@ def find_mapped(
     level = options.graph_optimization_level.name
     here = place_here(onnxruntime.__version__, level, [name for name in named if name in available])
     if different := note.place.difference(here):
-        raise UnusableError(different)
+        raise UnusableError(different, packing_helps=note.place.is_elsewhere(here))
     if options.optimized_model_filepath or any(kwargs.values()):
-        raise UnusableError("the session was asked for another graph, or to save it")
+        raise UnusableError("the session was asked for another graph, or to save it", packing_helps=False)
     for entry in _GRAPH_ENTRIES:
         if _is_set(options, entry):
-            raise UnusableError(f"the session's options have {entry}")
+            raise UnusableError(f"the session's options have {entry}", packing_helps=False)
     return MappedWeights(Path(path), note, check(Path(path), note, checks_folder()))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import PlanFileError
 from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, metadata_of
+from edgemem.system.light_dataclass import dataclass, values_of
 from edgemem.system.processor import processor_features
 
 if TYPE_CHECKING:
@@ -41,12 +41,16 @@ class PackedFor:
     processor: str
 
     def difference(self, here: PackedFor) -> str:
-        """Why weights for this place are not for another one, or ""."""
-        for name, what in (("onnxruntime", "onnxruntime "), ("level", ""), ("providers", ""), ("processor", "")):
+        """Why weights for this place are not for another one, or ""; what no session can change comes first."""
+        for name, what in (("onnxruntime", "onnxruntime "), ("processor", ""), ("level", ""), ("providers", "")):
             made, found = getattr(self, name), getattr(here, name)
             if made != found:
                 return f"they were packed for {what}{made[:200]}, and this is {what}{found}"
         return ""
+
+    def is_elsewhere(self, here: PackedFor) -> bool:
+        """Whether the weights are for another machine or installation, whatever a session asks for."""
+        return (self.onnxruntime, self.processor) != (here.onnxruntime, here.processor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Note:
 
     def encode(self) -> bytes:
         """As it stands in the model's metadata."""
-        return json.dumps(asdict(self)).encode()
+        return json.dumps({**values_of(self), "place": values_of(self.place)}).encode()
 
 
 def file_name(name: str, kind: str) -> str:
@@ -94,7 +98,7 @@ def note_in(data: Content) -> Note | None:
         note = Note(**{**entry, "place": PackedFor(**entry["place"])})
     except (ValueError, TypeError, KeyError, RecursionError):
         raise PlanFileError(f"the note {WEIGHTS_KEY} in the model is damaged; plan the model again") from None
-    values = (note.name, note.graph, note.weights, *asdict(note.place).values())
+    values = (note.name, note.graph, note.weights, *values_of(note.place).values())
     if not all(isinstance(value, str) for value in values):
         raise PlanFileError(f"the note {WEIGHTS_KEY} in the model is damaged; plan the model again")
     if not (_NAME.fullmatch(note.name) and _DIGEST.fullmatch(note.graph) and _DIGEST.fullmatch(note.weights)):

@@ -26,7 +26,7 @@ from edgemem.runtime.onnxruntime.weights.checking import (
     plain_digests,
     remember_packed,
 )
-from edgemem.runtime.onnxruntime.weights.note import CPU, Note, note_in, place_here, stem_of
+from edgemem.runtime.onnxruntime.weights.note import CPU, Note, place_here, stem_of
 from edgemem.runtime.onnxruntime.weights.packing import pack
 from edgemem.system.files import atomic_write, temporary_folder
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["PackedSize", "pack_beside", "remember_packed_file", "writing_into"]
+__all__ = ["PackedSize", "pack_beside", "writing_into"]
 
 _DIGITS: Final = 16  # of the key in a name
 
@@ -94,32 +94,30 @@ def pack_beside(model: Path) -> PackedSize:
         with temporary_folder(model.parent) as folder:
             made = pack(model, folder, name)
             note = Note(name, place, *digests_of(made.graph, made.weights))
-            graph, weights = note.files(model)
-            for source, target in ((made.weights, weights), (made.graph, graph)):
-                _sync(source)
-                source.replace(target)
-        with atomic_write(model) as file:
-            file.write(with_entry(model.read_bytes(), WEIGHTS_KEY, note.encode()))
+            with _removed_on_failure(note.files(model)) as (graph, weights):
+                for source, target in ((made.weights, weights), (made.graph, graph)):
+                    _sync(source)
+                    source.replace(target)
+                with atomic_write(model) as file:
+                    file.write(with_entry(model.read_bytes(), WEIGHTS_KEY, note.encode()))
+                remember_packed(note, plain, checks_folder())
+                check(model, note, checks_folder())
         _remove_others(model, note)
-        remember_packed(note, plain, checks_folder())
-        check(model, note, checks_folder())
         return PackedSize(*(sum(f.stat().st_size for f in files) for files in (note.files(model), [model, *outside])))
     except (OSError, UnusableError) as e:
         raise ModelError(f"cannot write the packed weights of {model}: {e}") from None
 
 
-def remember_packed_file(model: Path) -> None:
-    """Remember that the packed weights of a model are right after something else in its metadata has changed.
-
-    Raises ModelError where they are not, or cannot be read.
-    """
+@contextmanager
+def _removed_on_failure(files: tuple[Path, Path]) -> Iterator[tuple[Path, Path]]:
+    """A block that writes these files: if it fails, those are removed that were not there before."""
+    new = [file for file in files if not file.exists()]
     try:
-        with opened(model) as (data, _):
-            note = note_in(data)
-        if note is not None:
-            check(model, note, checks_folder())
-    except (OSError, UnusableError) as e:
-        raise ModelError(f"cannot read the packed weights of {model}: {e}") from None
+        yield files
+    except BaseException:
+        for file in new:
+            file.unlink(missing_ok=True)
+        raise
 
 
 def _sync(path: Path) -> None:

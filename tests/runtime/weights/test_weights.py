@@ -7,7 +7,7 @@ import logging
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import onnx
@@ -19,10 +19,11 @@ from onnx.numpy_helper import from_array
 from edgemem.cli.main import main
 from edgemem.errors import ModelError
 from edgemem.report.sizes import size_text
+from edgemem.runtime.onnxruntime import file_recording
 from edgemem.runtime.onnxruntime.baked_file import bake
 from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, metadata_of
 from edgemem.runtime.onnxruntime.session import InferenceSession
-from edgemem.runtime.onnxruntime.weights import packing
+from edgemem.runtime.onnxruntime.weights import packed_files
 from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
 from edgemem_converters.onnx.model import OnnxConverter
 from tests.mapped_files import mapped_files
@@ -44,41 +45,8 @@ MODELS: Final[dict[str, Callable[[], bytes]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model, its packed weights, and the cache that remembers them."""
-    folder = tmp_path_factory.mktemp("ready")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EDGEMEM_CACHE", str(folder / "cache"))
-        (folder / "model.onnx").write_bytes(products())
-        pack_beside(folder / "model.onnx")
-    return folder
-
-
-@pytest.fixture
-def path(ready: Path, tmp_path: Path) -> Path:
-    """A copy of that model with everything."""
-    shutil.copytree(ready, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "model.onnx"
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
-
-
 def edgemem(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(a) for a in arguments])
-
-
-@pytest.fixture
-def no_packing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packing is an error."""
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("the weights are packed")
-
-    monkeypatch.setattr(packing, "pack", refuse)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -172,8 +140,9 @@ def test_constants_of_any_size_lie_where_vectors_may_be_read(tmp_path: Path, cap
     assert warnings_of(path, caplog) == ""
 
 
-@pytest.mark.usefixtures("no_packing")
-def test_what_was_packed_here_is_not_packed_again(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_packed_here_is_not_packed_again(
+    path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, packings: list[Path]
+) -> None:
     assert warnings_of(path, caplog) == ""
     for file in (path, *packed(path)):  # other files with the same bytes: they are read once more
         shutil.copy(file, tmp_path / "copy")
@@ -185,31 +154,28 @@ def test_what_was_packed_here_is_not_packed_again(path: Path, tmp_path: Path, ca
         shutil.copy(file, moved)
     (moved / path.name).rename(moved / "other.onnx")
     assert warnings_of(moved / "other.onnx", caplog) == ""
+    assert packings == []
 
 
 def test_a_check_is_remembered_only_where_nobody_else_can_write(
-    path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    path: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    packings: list[Path],
 ) -> None:
     entries = list((tmp_path / "cache" / "weights").iterdir())
     assert entries
-    calls: list[Path] = []
-    pack = packing.pack
-
-    def counted(model: Path, *given: Any) -> packing.Packed:
-        calls.append(model)
-        return pack(model, *given)
-
-    monkeypatch.setattr(packing, "pack", counted)
     for entry in entries:
         entry.chmod(0o666)
     assert warnings_of(path, caplog) == ""
-    assert len(calls) == 1
+    assert len(packings) == 1
     assert warnings_of(path, caplog) == ""
-    assert len(calls) == 1, "the check has made entries of its own"
+    assert len(packings) == 1, "the check has made entries of its own"
     monkeypatch.setenv("EDGEMEM_CACHE", str(path / "no folder"))  # nothing can be remembered there
     for count in (2, 3):
         assert warnings_of(path, caplog) == ""
-        assert len(calls) == count
+        assert len(packings) == count
 
 
 def test_the_command_packs_and_verify_packs_again(
@@ -236,6 +202,37 @@ def test_the_command_packs_and_verify_packs_again(
     assert [v["cause"] for v in json.loads(done.stdout)["violations"]] == ["different_weights"]
     assert edgemem("plan", path, "-o", path).exit_code == 0
     assert not metadata_of(path.read_bytes(), (WEIGHTS_KEY,)), "a plan without packed weights names none"
+
+
+def test_a_recording_that_fails_leaves_the_old_model_with_its_packed_weights(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir() if file.is_file()}
+    source = path.with_name("source.onnx")
+    source.write_bytes(products(seed=1))
+
+    def fail(*_: object, **__: object) -> None:
+        raise ModelError("no recording")
+
+    monkeypatch.setattr(file_recording, "add_recording", fail)
+    done = edgemem("plan", source, "--dim", "rows=1", "--record", "--weights", "mapped", "-o", path)
+    assert "no recording" in done.output
+    source.unlink()
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir() if file.is_file()} == before
+    assert warnings_of(path, caplog) == ""
+
+
+def test_packing_that_fails_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(products())
+
+    def refuse(*_: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(packed_files, "atomic_write", refuse)
+    with pytest.raises(ModelError, match="no space"):
+        pack_beside(path)
+    assert {file.name for file in tmp_path.iterdir()} <= {"model.onnx", "cache"}
 
 
 def test_a_changed_graph_names_no_packed_weights() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from edgemem.commands.verify_weights import examine_weights
 from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, metadata_of, opened, with_entry
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.session_weights import SessionWeights
@@ -25,29 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 onnxruntime = pytest.importorskip("onnxruntime")
-
-
-@pytest.fixture(scope="module")
-def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model, its packed weights, and the cache that remembers them."""
-    folder = tmp_path_factory.mktemp("ready")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EDGEMEM_CACHE", str(folder / "cache"))
-        (folder / "model.onnx").write_bytes(products())
-        pack_beside(folder / "model.onnx")
-    return folder
-
-
-@pytest.fixture
-def path(ready: Path, tmp_path: Path) -> Path:
-    """A copy of that model with everything."""
-    shutil.copytree(ready, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "model.onnx"
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
 
 
 def _link(path: Path) -> None:
@@ -80,13 +58,25 @@ def test_plain_weights_are_used_in_place_of_damaged_ones(
     assert reason in warnings_of(path, caplog)
 
 
-def test_files_that_agree_with_a_note_are_not_believed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_that_agree_with_a_note_are_packed_once_and_never_believed(
+    path: Path, caplog: pytest.LogCaptureFixture, packings: list[Path]
+) -> None:
     graph, weights = packed(path)
     change_weights(weights)
     entry = json.loads(metadata_of(path.read_bytes(), (WEIGHTS_KEY,))[WEIGHTS_KEY])
     entry["weights"] = checking.digests_of(graph, weights)[1]
     path.write_bytes(with_entry(path.read_bytes(), WEIGHTS_KEY, json.dumps(entry).encode()))
-    assert "not what packing the model gives here" in warnings_of(path, caplog)
+    for count in (1, 1):
+        assert "not what packing the model gives here; pack them again with" in warnings_of(path, caplog)
+        assert len(packings) == count
+    copy = path.with_name("copy.onnx")  # the same bytes in another file
+    copy.write_bytes(path.read_bytes())
+    assert "not what packing the model gives here" in warnings_of(copy, caplog)
+    assert len(packings) == 1
+    assert examine_weights(path).violations
+    assert len(packings) == 2
+    pack_beside(path)
+    assert warnings_of(path, caplog) == ""
 
 
 def test_weights_of_another_model_are_not_believed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -120,19 +110,23 @@ def test_a_session_of_another_kind_uses_plain_weights(
     path = tmp_path / "model.onnx"
     path.write_bytes(small("resnet18"))
     pack_beside(path)
-    assert "ORT_ENABLE_ALL, and this is ORT_ENABLE_BASIC" in warnings_of(path, caplog, lambda: options("BASIC"))
+    remedy = "a session without this option uses them"
+    other_level = f"ORT_ENABLE_ALL, and this is ORT_ENABLE_BASIC; {remedy}"
+    assert other_level in warnings_of(path, caplog, lambda: options("BASIC"))
 
     def without_packing() -> Any:
         given = options()
         given.add_session_config_entry("session.disable_prepacking", "1")
         return given
 
-    assert "session.disable_prepacking" in warnings_of(path, caplog, without_packing)
+    assert f"session.disable_prepacking; {remedy}" in warnings_of(path, caplog, without_packing)
     assert "another graph" in warnings_of(path, caplog, disabled_optimizers=["ConvActivationFusion"])
     assert warnings_of(path, caplog) == ""
     with monkeypatch.context() as patch:
         patch.setattr(processor, "_numpy_features", lambda: {"AVX": True, "AVX512F": False})
-        assert "and this is " in warnings_of(path, caplog)
+        found = warnings_of(path, caplog)
+        assert "and this is " in found
+        assert "pack them again with" in found
     entry = json.loads(metadata_of(path.read_bytes(), (WEIGHTS_KEY,))[WEIGHTS_KEY])
     entry["place"]["onnxruntime"] = "1.22.0"
     path.write_bytes(with_entry(path.read_bytes(), WEIGHTS_KEY, json.dumps(entry).encode()))
