@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from edgemem.errors import MissingDependencyError
 from edgemem.model.profiles import KERNELS
 from edgemem.notebook.card import html_card, html_table, svg_map
-from edgemem.system.light_dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,10 +6,9 @@ channels, the one before the width, the first the batch, and what is between the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
-
-from edgemem.system.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,12 +13,12 @@ all that the stream says.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgemem.errors import PlanFileError
-from edgemem.system.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Final, NoReturn, final
 from weakref import WeakKeyDictionary
 
@@ -10,7 +11,6 @@ from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.proof.regions import sweep_capacity
 from edgemem.proof.verification import verify_kernels, verify_planset
 from edgemem.proof.violations import Cause
-from edgemem.system.light_dataclass import InitVar, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

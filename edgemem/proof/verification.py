@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgemem.proof.recording import check_stream
 from edgemem.proof.sweep import sweep_claims, sweep_plan
 from edgemem.proof.violations import MOST
-from edgemem.system.light_dataclass import replace
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph

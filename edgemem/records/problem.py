@@ -6,6 +6,7 @@ A size is bytes, or a texel extent (width, height[, depth]) for shared objects o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 import numpy as np
@@ -15,7 +16,6 @@ from edgemem.records.columns import INT64_MAX, NumbersOf, ProblemColumns, int64_
 from edgemem.records.fixed_places import check_places
 from edgemem.records.pins import widened
 from edgemem.records.relations import check_overlap, check_within, relation_rows
-from edgemem.system.light_dataclass import dataclass
 from edgemem.system.text import short_repr
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from edgemem import planfile
@@ -18,7 +19,6 @@ from edgemem.native.digest import sha256
 from edgemem.proof import prove
 from edgemem.system.caches import cache_folder, last_used, prune
 from edgemem.system.files import write_entry
-from edgemem.system.light_dataclass import values_of
 from edgemem.system.regular_files import read_bounded
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class PlanCache:
     def load(self, session: Fingerprint, settings: Settings) -> tuple[Proved, ...]:
         """The proved plans that such sessions recorded and made with these settings, the latest first."""
         found = []
-        pattern = f"{_digest(_session_key(session), values_of(settings))}-*.edgemem"
+        pattern = f"{_digest(_session_key(session), asdict(settings))}-*.edgemem"
         for path in last_used(self.folder, pattern)[:_MOST_OF_A_SESSION]:
             try:
                 planset = planfile.decode(read_bounded(path, MOST_BYTES, follow=False))
@@ -67,7 +67,7 @@ class PlanCache:
     def _path(self, planset: PlanSet) -> Path:
         recording = planset.recording
         assert recording is not None
-        session = _digest(_session_key(recording.fingerprint), values_of(planset.settings))
+        session = _digest(_session_key(recording.fingerprint), asdict(planset.settings))
         run = _digest(repr(recording.fingerprint.signature.family), len(recording.trace.requests))
         return self.folder / f"{session}-{run[:16]}.edgemem"
 

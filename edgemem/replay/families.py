@@ -11,10 +11,10 @@ more memory, it keeps the part at the beginning that all runs share.
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.replay.plan import replay_plan
-from edgemem.system.light_dataclass import dataclass, field, replace
 from edgemem.trace.merged_trace import common_prefix, is_part_of, merge_traces, overlay, with_headroom
 
 if TYPE_CHECKING:

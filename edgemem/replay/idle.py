@@ -6,12 +6,12 @@ import os
 import threading
 import time
 import weakref
+from dataclasses import dataclass
 from typing import Final
 
 from edgemem.replay.logger import logger
 from edgemem.replay.replayer import Replayer  # noqa: TC001 - its handler of forks comes before the one below
 from edgemem.system.memory_pressure import MemoryPressure
-from edgemem.system.light_dataclass import dataclass
 
 __all__ = ["IdleWatch", "watch"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgemem.replay.context import Context
 from edgemem.replay.turns import Turns
-from edgemem.system.light_dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable

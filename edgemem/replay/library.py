@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from struct import Struct
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from edgemem.errors import RuntimeBindError
-from edgemem.system.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,8 +27,7 @@ _ABI: Final = 2
 _Pointer: TypeAlias = int
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """One run, as kernels/replay/edgemem_arena.h has it: counts, and bytes for `peak`, `heap_peak` and `arena_top`.
 
     `bail` is the number of events before the first request that did not fit into the plan, or -1.
@@ -52,8 +50,7 @@ class Stats:
         return cls(*STATS.unpack(raw))
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(NamedTuple):
     """What the allocator holds in this process: counts, and bytes."""
 
     contexts: int
@@ -66,8 +63,8 @@ class Totals:
 
 
 # The C structures are int64 fields in the same order.
-STATS: Final = Struct(f"{len(Stats.__match_args__)}q")
-_TOTALS: Final = Struct(f"{len(Totals.__match_args__)}q")
+STATS: Final = Struct(f"{len(Stats._fields)}q")
+_TOTALS: Final = Struct(f"{len(Totals._fields)}q")
 
 
 class Library:

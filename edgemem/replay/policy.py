@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from edgemem.errors import RuntimeBindError
-from edgemem.system.light_dataclass import dataclass
 
 __all__ = ["RecordPolicy", "ReplayPolicy"]
 

@@ -12,6 +12,7 @@ import os
 import sys
 import weakref
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from edgemem.errors import RuntimeBindError
@@ -23,7 +24,6 @@ from edgemem.replay.library import HOST, Stats, library
 from edgemem.replay.logger import logger
 from edgemem.replay.policy import ReplayPolicy
 from edgemem.replay.stack import is_on
-from edgemem.system.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

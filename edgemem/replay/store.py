@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from edgemem.system.light_dataclass import dataclass, replace
 from edgemem.trace.merged_trace import is_part_of
 
 if TYPE_CHECKING:

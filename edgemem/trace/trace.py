@@ -7,6 +7,7 @@ as results, is no matter for the plan: it has no place in it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 from edgemem.errors import ModelError
 from edgemem.notebook.card import html_card
 from edgemem.records.problem import Problem
-from edgemem.system.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgemem.runtime.memory import MemoryReport, origin_of
-from edgemem.system.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet

@@ -19,6 +19,7 @@ import os
 import stat
 import time
 from contextlib import suppress
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError
@@ -27,7 +28,6 @@ from edgemem.runtime.onnxruntime.file import model_digest, opened, weight_files
 from edgemem.system.caches import cache_folder, prune
 from edgemem.system.file_bytes import FileBytes
 from edgemem.system.files import temporary_folder, write_entry
-from edgemem.system.light_dataclass import dataclass, values_of
 from edgemem.system.regular_files import open_regular, read_bounded
 
 if TYPE_CHECKING:
@@ -181,9 +181,7 @@ def _wait_a_tick() -> None:
 
 
 def _key(kind: str, note: Note, values: Sequence[object]) -> str:
-    return sha256(
-        [json.dumps([kind, note.graph, note.weights, note.name, [*values_of(note.place).values()], values]).encode()]
-    )
+    return sha256([json.dumps([kind, note.graph, note.weights, note.name, astuple(note.place), values]).encode()])
 
 
 def _recall(folder: Path | None, key: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import PlanFileError
 from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, metadata_of
-from edgemem.system.light_dataclass import dataclass, values_of
 from edgemem.system.processor import processor_features
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Note:
 
     def encode(self) -> bytes:
         """As it stands in the model's metadata."""
-        return json.dumps({**values_of(self), "place": values_of(self.place)}).encode()
+        return json.dumps(asdict(self)).encode()
 
 
 def file_name(name: str, kind: str) -> str:
@@ -98,7 +98,7 @@ def note_in(data: Content) -> Note | None:
         note = Note(**{**entry, "place": PackedFor(**entry["place"])})
     except (ValueError, TypeError, KeyError, RecursionError):
         raise PlanFileError(f"the note {WEIGHTS_KEY} in the model is damaged; plan the model again") from None
-    values = (note.name, note.graph, note.weights, *values_of(note.place).values())
+    values = (note.name, note.graph, note.weights, *asdict(note.place).values())
     if not all(isinstance(value, str) for value in values):
         raise PlanFileError(f"the note {WEIGHTS_KEY} in the model is damaged; plan the model again")
     if not (_NAME.fullmatch(note.name) and _DIGEST.fullmatch(note.graph) and _DIGEST.fullmatch(note.weights)):
