@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from edgemem.errors import RuntimeBindError
 
@@ -12,8 +11,7 @@ __all__ = ["RecordPolicy", "ReplayPolicy"]
 RecordPolicy: TypeAlias = Literal["first-run", "warmup", "never"]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayPolicy:
+class ReplayPolicy(NamedTuple):
     """How a session's runs are planned.
 
     Attributes:
@@ -25,8 +23,6 @@ class ReplayPolicy:
         poison: fill the arena with a pattern before each run, and what is freed.
         max_bytes: the most that arenas and blocks of runs outside them may take; None for no limit.
         idle_seconds: after which arenas go that no run used; None: they stay.
-
-    Raises RuntimeBindError for values that these may not have.
     """
 
     record: RecordPolicy = "first-run"
@@ -36,8 +32,8 @@ class ReplayPolicy:
     max_bytes: int | None = None
     idle_seconds: float | None = None
 
-    def __post_init__(self) -> None:
-        """Compares the values."""
+    def checked(self) -> ReplayPolicy:
+        """The policy. Raises RuntimeBindError for values that these may not have."""
         if self.record not in get_args(RecordPolicy):
             raise RuntimeBindError(f"record is one of {', '.join(get_args(RecordPolicy))}, not {self.record!r}")
         for name, least in (("most_arenas", 1), ("max_bytes", 0)):
@@ -46,3 +42,4 @@ class ReplayPolicy:
                 raise RuntimeBindError(f"{name} is {least} or more, not {given}")
         if self.idle_seconds is not None and not self.idle_seconds > 0:
             raise RuntimeBindError(f"idle_seconds is above 0, not {self.idle_seconds}")
+        return self

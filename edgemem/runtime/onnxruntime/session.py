@@ -119,7 +119,7 @@ class InferenceSession:
             from onnxruntime.capi.onnxruntime_inference_collection import InferenceSession as PlainSession
         except ImportError:
             raise MissingDependencyError("onnxruntime", purpose="running ONNX models") from None
-        policy = ReplayPolicy(record, background, most_arenas, poison, max_bytes, idle_seconds)
+        policy = ReplayPolicy(record, background, most_arenas, poison, max_bytes, idle_seconds).checked()
         self._onnxruntime = onnxruntime
         self._record = record
         if bind_outputs and share_outputs:
