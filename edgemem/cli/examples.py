@@ -20,7 +20,6 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
     "export": (
         "edgemem export model.planned.onnx -f svg -o plan.svg",
         "edgemem export model.planned.tflite -f c-header -o plan.h",
-        "edgemem export model.planned.onnx -f web -o demo/",
     ),
     "report": (
         "edgemem report model.onnx -o report.html",
