@@ -14,9 +14,10 @@ import pytest
 from onnx import helper as make
 
 import edgemem
+from edgemem.model.tensor_ops import Concat
 from edgemem.runtime.webgpu.web_bundle import write_bundle
 from tests.web_bundles import Page, page
-from tests.webgpu_programs import classifier
+from tests.webgpu_programs import Net, Ready, classifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -196,12 +197,23 @@ def swap_passes(program: dict[str, Any], rng: np.random.Generator) -> None:
     program["passes"][at : at + 2] = program["passes"][at : at + 2][::-1]
 
 
+def stacked() -> Ready:
+    """A tensor that three passes write, one part each, beside others that come and go."""
+    net = Net()
+    x = net.input("x", 1, 4, 16, 8)
+    parts = [net.unary(kind, kind.lower(), x) for kind in ("Sigmoid", "Tanh", "Relu")]
+    joined = net.tensor("joined", 1, 4, 48, 8)
+    net.op("Concat", parts, joined, Concat(inputs=tuple(parts), output=joined, axis=2))
+    return net.ready(net.unary("Abs", "abs", net.unary("Exp", "exp", joined)))
+
+
 @pytest.mark.parametrize("change", [move_tensor, swap_passes])
+@pytest.mark.parametrize("make", [classifier, stacked])
 def test_another_plan_is_refused_unless_it_is_right(
-    page: Page, change: Callable[[dict[str, Any], np.random.Generator], None]
+    page: Page, make: Callable[[], Ready], change: Callable[[dict[str, Any], np.random.Generator], None]
 ) -> None:
     """The player proves the plan: tensors elsewhere, or passes in another order, give the same bits."""
-    bundle = Bundle(page, classifier(), edgemem.plan(classifier().graph(), target="gpu-buffer"))
+    bundle = Bundle(page, make(), edgemem.plan(make().graph(), target="gpu-buffer"))
     rng = np.random.default_rng(3)
     refused = 0
     for _ in range(40):

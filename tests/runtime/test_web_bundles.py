@@ -163,6 +163,15 @@ def test_networks_of_full_size(page: Page, name: str) -> None:
     agrees(page, path)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("target", ["gpu-buffer-fp16", "gpu-texture-fp16"])
+def test_a_network_in_halves(page: Page, target: str) -> None:
+    path = page.folder / "halves.onnx"
+    onnx.save(build("mobilenet_v1", size="small"), path)
+    edgemem.save(path, edgemem.plan(path, target=target), path)
+    agrees(page, path)
+
+
 def test_the_weights_of_a_file_in_halves_take_half(tmp_path: Path) -> None:
     """Weights that float16 holds exactly are kept so, which changes no bit of a plan in fp32."""
     model = build("blazeface", size="small")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -112,22 +113,28 @@ def _document(prepared: GpuModel, program: GpuProgram) -> dict[str, Any]:
     bounds = planset.bounds
     numbers = {tensor: k for k, tensor in enumerate(layout.places)}
     passes: list[dict[str, Any]] = []
+    parts = Counter(one.tensors[-1][1] for step in program.steps for one in step.passes)
+    left = parts.copy()
     for step in program.steps:
         op = step.op.name or step.op.type
         if step.is_view:
             passes.append({"op": op, "view": [numbers[step.op.inputs[0]], numbers[step.op.outputs[0]]]})
-        passes += [
-            {
-                "op": op,
-                "kernel": one.kernel,
-                "tensors": [[binding, numbers[tensor]] for binding, tensor in one.tensors],
-                "arrays": [list(pair) for pair in one.constants],
-                "reads": [numbers[tensor] for tensor in one.reads],
-                "over": -1 if one.over is None else numbers[one.over],
-                "groups": list(one.workgroups),
-            }
-            for one in step.passes
-        ]
+        for one in step.passes:
+            output = one.tensors[-1][1]
+            is_first = left[output] == parts[output]
+            left[output] -= 1
+            passes.append(
+                {
+                    "op": op,
+                    "kernel": one.kernel,
+                    "tensors": [[binding, numbers[tensor]] for binding, tensor in one.tensors],
+                    "arrays": [list(pair) for pair in one.constants],
+                    "reads": [numbers[tensor] for tensor in one.reads],
+                    "over": -1 if one.over is None else numbers[one.over],
+                    "groups": list(one.workgroups),
+                    "part": [is_first, left[output]],
+                }
+            )
     at, kernels = 0, []
     for kernel in program.kernels:
         size = len(kernel.text.encode())

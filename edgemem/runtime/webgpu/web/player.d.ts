@@ -109,4 +109,6 @@ export interface ProgramPass {
   /** The input that is written over, or -1. */
   over: number;
   groups: [number, number, number];
+  /** Whether it is the first to write this output, and how many passes write other parts of it later. */
+  part: [boolean, number];
 }

@@ -266,7 +266,7 @@ function numbersOf({ precision }) {
   return found;
 }
 
-/** @param {string} what @param {any} [error] that was its cause @returns {never} */
+/** @param {string} what @param {any} [error] @returns {never} */
 function fail(what, error) {
   if (error instanceof EdgememError) throw error;
   const why = String(error?.message ?? error ?? "").replace(/\s+/g, " ").slice(0, 400);
@@ -312,7 +312,6 @@ function typed(values, { name, dtype }, precision) {
   return Numbers.from(values, (v) => (dtype.endsWith("int64") ? BigInt(Math.round(v)) : Math.round(v)));
 }
 
-/** A file of so many bytes at most, with a digest. */
 async function read(root, name, most, sha256) {
   const what = `${name} cannot be loaded from ${root}`;
   const response = await fetch(new URL(name, root), { cache: "no-cache" }).catch((error) => fail(what, error));
@@ -377,7 +376,7 @@ async function open(program, { shared, powerPreference }) {
   return adapter.requestDevice({ requiredLimits }).catch((error) => fail("the browser opens no GPU device", error));
 }
 
-/** The program, checked. @param {Uint8Array} data @returns {Program} */
+/** @returns {Program} */
 function parse(data) {
   try {
     const program = JSON.parse(new TextDecoder().decode(data));
@@ -442,7 +441,7 @@ function isPlaced({ piece, offset, bytes, dims, extent, row }, { storage, pieces
   return wide === w && high === h && layers === 0 && bytes === texels * unit && offset === 0 && w <= size[0] && h <= size[1];
 }
 
-/** That a pass binds what its kernel asks for, and reads only what is still there. */
+/** That passes bind what kernels ask for, and read what is still there. */
 function checkPasses({ tensors, kernels, arrays, passes, storage, inputs, outputs }) {
   const isTensor = (n) => isCount(n, tensors.length - 1);
   const isSame = (a, b) => ["piece", "offset", "bytes"].every((key) => tensors[a][key] === tensors[b][key]);
@@ -451,19 +450,19 @@ function checkPasses({ tensors, kernels, arrays, passes, storage, inputs, output
     const isApart = one.offset + one.bytes <= two.offset || two.offset + two.bytes <= one.offset;
     return one.piece === two.piece && !(isApart && STORAGES[storage][0] !== 2);
   };
-  const alive = new Set();
-  const write = (tensor) => {
-    for (const other of alive) if (isShared(other, tensor)) alive.delete(other);
-    alive.add(tensor);
+  const left = new Map(); // parts to be written
+  const write = (tensor, parts) => {
+    for (const other of left.keys()) if (isShared(other, tensor)) left.delete(other);
+    left.set(tensor, parts);
   };
-  const isRead = (tensor, op) => need(alive.has(tensor), `${op} reads ${tensors[tensor]?.name}, which is overwritten`);
-  for (const { tensor } of inputs) write(tensor);
+  const isRead = (tensor, op) => need(left.get(tensor) === 0, `${op} reads ${tensors[tensor]?.name}, which is gone`);
+  for (const { tensor } of inputs) write(tensor, 0);
   for (const { tensor, name } of inputs) isRead(tensor, name);
-  for (const { op, view, kernel, tensors: bound, arrays: weights, reads, over, groups } of passes) {
+  for (const { op, view, kernel, tensors: bound, arrays: weights, reads, over, groups, part } of passes) {
     if (view) {
       isRead(view[0], op);
       need(isTensor(view[1]) && isSame(view[0], view[1]), `${op} moves what it should not`);
-      alive.add(view[1]);
+      left.set(view[1], 0);
       continue;
     }
     const layout = new Map(kernels[kernel].layout);
@@ -480,9 +479,10 @@ function checkPasses({ tensors, kernels, arrays, passes, storage, inputs, output
     const isCrossed = (a, k) => held.slice(k + 1).some((b) => (storage === "buffer" || b === output) && isShared(a, b));
     need(!held.some(isCrossed), `tensors of ${op} overlap`);
     const isOver = over === -1 ? reads.every((r) => !isSame(r, output)) : reads.includes(over) && isSame(over, output);
-    need(isOver, `${op} writes over another tensor`);
-    write(output);
+    const isPart = part[0] || left.get(output) === part[1] + 1;
+    need(isOver && isPart, `${op} writes over another tensor`);
+    write(output, part[1]);
   }
-  for (const { tensor } of inputs) alive.add(tensor); // as outputs they are what was given
-  for (const { tensor } of outputs) isRead(tensor, "the page");
+  for (const { tensor } of inputs) left.set(tensor, 0); // as outputs they are what was given
+  for (const { tensor, name } of outputs) isRead(tensor, name);
 }
