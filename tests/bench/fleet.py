@@ -95,12 +95,9 @@ def main() -> None:
         print(f"{len(models_in(models))} models, {os.cpu_count()} processors")
         serial, serial_s, serial_cpu = run(models, folder / "serial.json", "--cache", folder / "c0")
         used = sorted(row["cpu_s"] for row in json.loads((folder / "serial.json").read_text()))
-        print(
-            f"1 at once: {serial_s:.1f} s, {serial_cpu:.1f} processor s, {1000 * serial_cpu / len(serial):.0f} ms a model"
-        )
-        print(
-            f"    of commands {sum(used):.1f} s, the median {1000 * used[len(used) // 2]:.0f} ms, the most {used[-1]:.1f} s"
-        )
+        each = f"{1000 * serial_cpu / len(serial):.0f} ms a model"
+        print(f"1 at once: {serial_s:.1f} s, {serial_cpu:.1f} processor s, {each}")
+        print(f"    of commands {sum(used):.1f} s, median {1000 * used[len(used) // 2]:.0f} ms, most {used[-1]:.1f} s")
         jobs = os.cpu_count() or 1
         rows, seconds, cpu = run(models, folder / "jobs.json", "--cache", folder / "c1", "--jobs", jobs)
         assert rows == serial
