@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+import time
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +17,6 @@ from edgemem.fleet.worker import run_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Executor, Future
 
     from edgemem.fleet.task import Task
 
@@ -31,12 +32,44 @@ class Workers:
     """Where tasks are sent.
 
     Attributes:
-        executor: takes them.
+        submit: sends one.
         is_there: whether the tasks that it took will come to an end; a scheduler may go, and come back no more.
     """
 
-    executor: Executor
+    submit: Callable[[Callable[[Task], FleetRow], Task], Future[FleetRow]]
     is_there: Callable[[], bool] = lambda: True
+
+
+class _Cluster:
+    """A client of Dask. Its own executor frees futures while the client reconnects, which ends that with an error."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._sent: dict[Future[FleetRow], Any] = {}
+        self._running_s = time.monotonic()
+
+    def submit(self, work: Callable[[Task], FleetRow], task: Task) -> Future[FleetRow]:
+        made: Future[FleetRow] = Future()
+        self._sent[made] = sent = self._client.submit(work, task, pure=False)
+        made.add_done_callback(lambda _: sent.cancel() if made.cancelled() else None)
+        sent.add_done_callback(partial(self._end, made))
+        return made
+
+    def is_there(self) -> bool:
+        now = time.monotonic()
+        if self._client.status == "running":
+            self._running_s = now
+        return self._client.status != "closed" and now - self._running_s < 2 * _PATIENCE_S
+
+    def _end(self, made: Future[FleetRow], sent: Any) -> None:
+        if not made.set_running_or_notify_cancel():
+            return
+        if sent.status in ("finished", "error"):
+            del self._sent[made]
+        try:
+            made.set_result(sent.result())
+        except BaseException as e:  # noqa: BLE001 - whatever ended it; CancelledError where the client forgot it
+            made.set_exception(e)
 
 
 @contextmanager
@@ -48,7 +81,7 @@ def workers_of(jobs: int, scheduler: str | None) -> Iterator[Workers]:
     if scheduler is None:
         threads = ThreadPoolExecutor(jobs, thread_name_prefix="fleet")
         try:
-            yield Workers(threads)
+            yield Workers(threads.submit)
         finally:
             threads.shutdown(cancel_futures=True)
         return
@@ -61,7 +94,8 @@ def workers_of(jobs: int, scheduler: str | None) -> Iterator[Workers]:
     except (OSError, ValueError) as e:
         raise ToolError(f"no scheduler answers at {scheduler}: {e}") from None
     try:
-        yield Workers(client.get_executor(pure=False), lambda: client.status in ("running", "connecting"))
+        cluster = _Cluster(client)
+        yield Workers(cluster.submit, cluster.is_there)
     finally:
         client.close()
 
@@ -85,7 +119,7 @@ def rows_of(
             if tries[number] > _TRIES:
                 raise _gone(len(numbers))
             try:
-                future = workers.executor.submit(run_task, tasks[number])
+                future = workers.submit(run_task, tasks[number])
             except Exception:  # noqa: BLE001 - each version of Dask has its own, of a closed client
                 raise _gone(len(tasks)) from None
             numbers[future] = number
