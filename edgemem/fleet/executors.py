@@ -64,12 +64,13 @@ class _Cluster:
     def _end(self, made: Future[FleetRow], sent: Any) -> None:
         if not made.set_running_or_notify_cancel():
             return
-        if sent.status in ("finished", "error"):
-            del self._sent[made]
         try:
-            made.set_result(sent.result())
+            row = sent.result()
         except BaseException as e:  # noqa: BLE001 - whatever ended it; CancelledError where the client forgot it
             made.set_exception(e)
+        else:
+            del self._sent[made]
+            made.set_result(row)
 
 
 @contextmanager
@@ -106,7 +107,7 @@ def rows_of(
     """The number and the row of each task that is still needed, in the order in which they are done.
 
     A task whose worker was ended runs again, as the executor has it, and one that the cluster forgot is sent again. A
-    task that ends its workers each time is a row. Raises ToolError if the cluster is gone; the cache then has the rows
+    task that fails there each time is a row. Raises ToolError if the cluster is gone; the cache then has the rows
     that are done.
     """
     tries = dict.fromkeys(range(len(tasks)), 0)
@@ -116,8 +117,6 @@ def rows_of(
     while forgotten or numbers:
         for number in forgotten:
             tries[number] += 1
-            if tries[number] > _TRIES:
-                raise _gone(len(numbers))
             try:
                 future = workers.submit(run_task, tasks[number])
             except Exception:  # noqa: BLE001 - each version of Dask has its own, of a closed client
@@ -135,12 +134,16 @@ def rows_of(
         if ended_number is None:  # it was not needed
             continue
         try:
-            yield ended_number, future.result()
-        except CancelledError:
-            forgotten.append(ended_number)
+            row = future.result()
         except Exception as e:  # noqa: BLE001 - of the cluster: `run_task` raises nothing
+            if tries[ended_number] < _TRIES:
+                forgotten.append(ended_number)
+                continue
+            if isinstance(e, CancelledError):
+                raise _gone(len(numbers) + 1) from None
             task = tasks[ended_number]
-            yield ended_number, FleetRow(task.name, task.label, status="crash", message=type(e).__name__, code=1)
+            row = FleetRow(task.name, task.label, status="crash", message=type(e).__name__, code=1)
+        yield ended_number, row
         if is_needed is not None:
             for future in [future for future, number in numbers.items() if not is_needed(number)]:
                 del numbers[future]
