@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Workers", "rows_of", "workers_of"]
 
 _TRIES: Final = 3  # of a task whose cluster lost it
+_LOOK_S: Final = 0.1  # between looks at a client that reconnects
 _PAUSE_S: Final = 2.0  # between looks at whether the scheduler is there
 _PATIENCE_S: Final = 30  # until a scheduler has to answer
 
@@ -50,6 +51,9 @@ class _Cluster:
 
     def submit(self, work: Callable[[Task], FleetRow], task: Task) -> Future[FleetRow]:
         made: Future[FleetRow] = Future()
+        end = time.monotonic() + _PATIENCE_S
+        while self._client.status == "connecting" and time.monotonic() < end:
+            time.sleep(_LOOK_S)  # it forgets what it is given before it has reconnected
         self._sent[made] = sent = self._client.submit(work, task, pure=False)
         made.add_done_callback(lambda _: sent.cancel() if made.cancelled() else None)
         sent.add_done_callback(partial(self._end, made))
