@@ -23,6 +23,8 @@ from edgemem.fleet.task import FleetRow
 from edgemem.system.files import write_entry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from edgemem.fleet.task import Task
 
 __all__ = ["RowCache", "key_of"]
@@ -33,7 +35,7 @@ _OWN: Final = ("name", "label", "is_cached", "unkept")  # fields of a row that a
 
 def key_of(digest: str, task: Task) -> str:
     """The key of a task whose model has this digest; files that the arguments name count by their content."""
-    found = versions()
+    found = _installed()
     installed = {k: v for k, v in found.items() if k not in ("system", "processor") or task.command in _ON_MACHINE}
     machine = platform.node() if task.command == "measure" else ""
     files = [_file_digest(Path(task.folder), text) for text in task.arguments]
@@ -47,6 +49,11 @@ def _file_digest(folder: Path, argument: str) -> str:
         if text and path.is_file():
             return hashlib.sha256(path.read_bytes()).hexdigest()
     return ""
+
+
+@cache
+def _installed() -> Mapping[str, str]:
+    return versions()
 
 
 @cache

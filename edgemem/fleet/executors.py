@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+import time
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
@@ -15,13 +17,13 @@ from edgemem.fleet.worker import run_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Executor, Future
 
     from edgemem.fleet.task import Task
 
 __all__ = ["Workers", "rows_of", "workers_of"]
 
 _TRIES: Final = 3  # of a task whose cluster lost it
+_LOOK_S: Final = 0.1  # between looks at a client that reconnects
 _PAUSE_S: Final = 2.0  # between looks at whether the scheduler is there
 _PATIENCE_S: Final = 30  # until a scheduler has to answer
 
@@ -31,12 +33,48 @@ class Workers:
     """Where tasks are sent.
 
     Attributes:
-        executor: takes them.
+        submit: sends one.
         is_there: whether the tasks that it took will come to an end; a scheduler may go, and come back no more.
     """
 
-    executor: Executor
+    submit: Callable[[Callable[[Task], FleetRow], Task], Future[FleetRow]]
     is_there: Callable[[], bool] = lambda: True
+
+
+class _Cluster:
+    """A client of Dask. Its own executor frees futures while the client reconnects, which ends that with an error."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._sent: dict[Future[FleetRow], Any] = {}
+        self._running_s = time.monotonic()
+
+    def submit(self, work: Callable[[Task], FleetRow], task: Task) -> Future[FleetRow]:
+        made: Future[FleetRow] = Future()
+        end = time.monotonic() + _PATIENCE_S
+        while self._client.status == "connecting" and time.monotonic() < end:
+            time.sleep(_LOOK_S)  # it forgets what it is given before it has reconnected
+        self._sent[made] = sent = self._client.submit(work, task, pure=False)
+        made.add_done_callback(lambda _: sent.cancel() if made.cancelled() else None)
+        sent.add_done_callback(partial(self._end, made))
+        return made
+
+    def is_there(self) -> bool:
+        now = time.monotonic()
+        if self._client.status == "running":
+            self._running_s = now
+        return self._client.status != "closed" and now - self._running_s < 2 * _PATIENCE_S
+
+    def _end(self, made: Future[FleetRow], sent: Any) -> None:
+        if not made.set_running_or_notify_cancel():
+            return
+        try:
+            row = sent.result()
+        except BaseException as e:  # noqa: BLE001 - whatever ended it; CancelledError where the client forgot it
+            made.set_exception(e)
+        else:
+            del self._sent[made]
+            made.set_result(row)
 
 
 @contextmanager
@@ -48,7 +86,7 @@ def workers_of(jobs: int, scheduler: str | None) -> Iterator[Workers]:
     if scheduler is None:
         threads = ThreadPoolExecutor(jobs, thread_name_prefix="fleet")
         try:
-            yield Workers(threads)
+            yield Workers(threads.submit)
         finally:
             threads.shutdown(cancel_futures=True)
         return
@@ -61,7 +99,8 @@ def workers_of(jobs: int, scheduler: str | None) -> Iterator[Workers]:
     except (OSError, ValueError) as e:
         raise ToolError(f"no scheduler answers at {scheduler}: {e}") from None
     try:
-        yield Workers(client.get_executor(pure=False), lambda: client.status in ("running", "connecting"))
+        cluster = _Cluster(client)
+        yield Workers(cluster.submit, cluster.is_there)
     finally:
         client.close()
 
@@ -72,7 +111,7 @@ def rows_of(
     """The number and the row of each task that is still needed, in the order in which they are done.
 
     A task whose worker was ended runs again, as the executor has it, and one that the cluster forgot is sent again. A
-    task that ends its workers each time is a row. Raises ToolError if the cluster is gone; the cache then has the rows
+    task that fails there each time is a row. Raises ToolError if the cluster is gone; the cache then has the rows
     that are done.
     """
     tries = dict.fromkeys(range(len(tasks)), 0)
@@ -82,10 +121,8 @@ def rows_of(
     while forgotten or numbers:
         for number in forgotten:
             tries[number] += 1
-            if tries[number] > _TRIES:
-                raise _gone(len(numbers))
             try:
-                future = workers.executor.submit(run_task, tasks[number])
+                future = workers.submit(run_task, tasks[number])
             except Exception:  # noqa: BLE001 - each version of Dask has its own, of a closed client
                 raise _gone(len(tasks)) from None
             numbers[future] = number
@@ -101,12 +138,16 @@ def rows_of(
         if ended_number is None:  # it was not needed
             continue
         try:
-            yield ended_number, future.result()
-        except CancelledError:
-            forgotten.append(ended_number)
+            row = future.result()
         except Exception as e:  # noqa: BLE001 - of the cluster: `run_task` raises nothing
+            if tries[ended_number] < _TRIES:
+                forgotten.append(ended_number)
+                continue
+            if isinstance(e, CancelledError):
+                raise _gone(len(numbers) + 1) from None
             task = tasks[ended_number]
-            yield ended_number, FleetRow(task.name, task.label, status="crash", message=type(e).__name__, code=1)
+            row = FleetRow(task.name, task.label, status="crash", message=type(e).__name__, code=1)
+        yield ended_number, row
         if is_needed is not None:
             for future in [future for future, number in numbers.items() if not is_needed(number)]:
                 del numbers[future]

@@ -26,6 +26,8 @@ import onnx
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from edgemem.fleet.executors import rows_of, workers_of
+from edgemem.fleet.task import Task
 from models.build import build, names
 from tests.fleet_models import save_hostile, save_random
 
@@ -95,14 +97,9 @@ def main() -> None:
         print(f"{len(models_in(models))} models, {os.cpu_count()} processors")
         serial, serial_s, serial_cpu = run(models, folder / "serial.json", "--cache", folder / "c0")
         used = sorted(row["cpu_s"] for row in json.loads((folder / "serial.json").read_text()))
-        print(
-            f"1 at once: {serial_s:.1f} s, {serial_cpu:.1f} processor s, "
-            f"{1000 * serial_cpu / len(serial):.0f} ms a model"
-        )
-        print(
-            f"    of commands {sum(used):.1f} s, the median {1000 * used[len(used) // 2]:.0f} ms, "
-            f"the most {used[-1]:.1f} s"
-        )
+        each = f"{1000 * serial_cpu / len(serial):.0f} ms a model"
+        print(f"1 at once: {serial_s:.1f} s, {serial_cpu:.1f} processor s, {each}")
+        print(f"    of commands {sum(used):.1f} s, median {1000 * used[len(used) // 2]:.0f} ms, most {used[-1]:.1f} s")
         jobs = os.cpu_count() or 1
         rows, seconds, cpu = run(models, folder / "jobs.json", "--cache", folder / "c1", "--jobs", jobs)
         assert rows == serial
@@ -112,16 +109,44 @@ def main() -> None:
         print(f"again, all in the cache: {seconds:.1f} s, {cpu:.1f} processor s")
         if not options.skip_cluster:
             _on_cluster(models, folder, serial, options.workers)
+            _print_overhead(folder)
 
 
 def _on_cluster(models: Path, folder: Path, serial: list[dict[str, Any]], workers: int) -> None:
     distributed: Any = import_module("distributed")
-    with distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster:
         more = ("--scheduler", cluster.scheduler_address, "--cache")
         for text, cache in (("nothing in the cache", "c2"), ("all in the cache", "c2")):
             rows, seconds, _ = run(models, folder / "cluster.json", *more, folder / cache)
             assert rows == serial
             print(f"{workers} workers of Dask, {text}: {seconds:.1f} s, rows as of the serial run")
+
+
+def _print_overhead(folder: Path, count: int = 1000) -> None:
+    """Print what Dask takes for a task: of models that are not there, which are rows at once."""
+    psutil: Any = import_module("psutil")  # comes with distributed
+    file = folder / "scheduler.json"
+    run = [sys.executable, "-m", "dask"]
+    common: dict[str, Any] = {"stderr": subprocess.DEVNULL}
+    place = ["--scheduler-file", str(file), "--dashboard-address", ":0"]
+    scheduler = subprocess.Popen([*run, "scheduler", "--host", "127.0.0.1", "--port", "0", *place], **common)
+    worker = subprocess.Popen([*run, "worker", *place, "--nworkers", "2", "--nthreads", "1"], **common)
+    try:
+        while not file.exists():
+            time.sleep(0.1)
+        processes = psutil.Process(scheduler.pid), psutil.Process()
+        with workers_of(1, json.loads(file.read_text())["address"]) as workers:
+            for number in (50, count):  # the first ones load modules
+                before = [sum(process.cpu_times()[:2]) for process in processes]
+                tasks = [Task(f"{k}", f"/none/{k}.onnx", "plan") for k in range(number)]
+                assert len(list(rows_of(tasks, workers))) == number
+                used = [sum(p.cpu_times()[:2]) - begin for p, begin in zip(processes, before, strict=True)]
+        of_scheduler, of_command = (f"{1000 * seconds / count:.1f} ms" for seconds in used)
+        print(f"Dask, of a processor a task: the scheduler {of_scheduler}, the command {of_command}")
+    finally:
+        for process in (worker, scheduler):
+            process.terminate()
+            process.wait()
 
 
 def _print_scaling(what: str, one: tuple[float, float], many: tuple[float, float], jobs: int) -> None:

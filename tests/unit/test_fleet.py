@@ -96,7 +96,7 @@ def test_the_key_has_all_that_the_row_depends_on(task: Task, tmp_path: Path, mon
     monkeypatch.setattr(cache, "_code_digest", lambda: "another edgemem")
     keys.append(cache.key_of("0", task))
     monkeypatch.undo()
-    monkeypatch.setattr(cache, "versions", lambda: {"onnxruntime": "2.0"})
+    monkeypatch.setattr(cache, "_installed", lambda: {"onnxruntime": "2.0"})
     keys.append(cache.key_of("0", task))
     assert len(set(keys)) == len(keys) == 8
     monkeypatch.undo()

@@ -59,12 +59,12 @@ def dask(folder: Path, number: int) -> Iterator[tuple[subprocess.Popen[bytes], s
         common: dict[str, Any] = {"stdout": log, "stderr": log}
         run = [sys.executable, "-m", "dask"]
         port = json.loads((folder / "scheduler0.json").read_text())["address"].rpartition(":")[2] if number else "0"
-        place = ["--host", "127.0.0.1", "--port", port, "--scheduler-file", str(file), "--no-dashboard"]
+        place = ["--host", "127.0.0.1", "--port", port, "--scheduler-file", str(file), "--dashboard-address", ":0"]
         scheduler = subprocess.Popen([*run, "scheduler", *place], **common)
         while not file.exists():
             assert scheduler.poll() is None
             time.sleep(0.05)
-        workers = ["--scheduler-file", str(file), "--nworkers", "2", "--nthreads", "1", "--no-dashboard"]
+        workers = ["--scheduler-file", str(file), "--nworkers", "2", "--nthreads", "1", "--dashboard-address", ":0"]
         worker = subprocess.Popen([*run, "worker", *workers, "--local-directory", str(folder)], **common)
         try:
             yield scheduler, json.loads(file.read_text())["address"]
@@ -79,7 +79,7 @@ def test_rows_are_those_of_a_serial_run_whatever_is_killed(models: Path, tmp_pat
     assert len(serial) == RANDOM + HOSTILE
     cache = tmp_path / "cache"
     distributed: Any = import_module("distributed")
-    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=":0") as cluster:
         more = ("--scheduler", cluster.scheduler_address, "--cache", cache)
         process = start(models, tmp_path / "c.json", *more)
         wait_for_entries(cache, 5, process)
