@@ -20,9 +20,12 @@ import pytest
 
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.model.micro_workspace import workspace_of
+from edgemem.records.micro_arena import predicted_arena
 from edgemem.records.micro_builds import INSTALLED, build_of, structures_of
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.targets import BUILT_IN
+from edgemem_converters.tflite.model import TfliteConverter
+from tests.runtime.micro_models import MICRO_MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,6 +147,19 @@ def test_the_tail_has_a_pointer_for_each_piece_of_workspace() -> None:
         for kernels in ("esp-nn-esp32s3", "none")
     )
     assert 4 * 32 <= s3 - plain <= 4 * 32 + 16
+
+
+# `arena_used_bytes()` of esp-tflite-micro 99f49e1498b0 with the sizes of ESP-NN, built for Arm by GCC 12's
+# arm-linux-gnueabihf and run in qemu-arm on 2026-11-26: for all other chips, the ESP32-S3 and the ESP32-P4.
+ARENAS: Final = {"image classification": (54284, 110060, 54556), "keyword spotting": (22700, 35420, 27868)}
+
+
+@pytest.mark.parametrize("name", ARENAS)
+def test_the_arena_on_a_device(name: str) -> None:
+    graph = TfliteConverter.from_bytes(MICRO_MODELS[name]()).graph()
+    builds = [build_of(replace(BUILT_IN["tflm"], kernels=kernels)) for kernels in CHIPS]
+    arenas = [predicted_arena(graph, {}, build) for build in builds]
+    assert tuple(arena.head.total + arena.tail for arena in arenas) == ARENAS[name]
 
 
 def drawn(kind: str, draw: random.Random) -> Window:
