@@ -82,7 +82,9 @@ def _firmware(path: Path) -> Firmware:
         raise NoPlanError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED.tflite")
     size, graph = size_of(model, kernels=None), model.graph()
     target = plan.planset.target
-    predicted = predicted_arena(graph, model.offline(), INSTALLED, target.kernels if target else "none")
+    predicted = predicted_arena(
+        graph, model.offline(), replace(INSTALLED, kernels=target.kernels if target else "none")
+    )
     tail = predicted.tail if size.tail is None else size.tail
     # The kernels of the plan may ask for more workspace than the reference ones that were measured.
     needed = predicted.head.total + predicted.tail

@@ -82,12 +82,8 @@ class _Window:
 
 
 def _window(op: Op, shapes: list[tuple[int, ...]], kernel: tuple[int, int], depth: int) -> _Window:
-    def pair(name: str, default: int) -> tuple[int, ...]:
-        found = op.attributes.get(name, (default, default))
-        return found[:2] if isinstance(found, tuple) else (default, default)
-
-    image, made = shapes[0], shapes[2]
-    return _Window(image[1:4], made, kernel, depth, pair("stride", 1), pair("dilation", 1), pair("pads", 0))  # type: ignore[arg-type]
+    stride, dilation, pads = op.pair("stride", 1), op.pair("dilation", 1), op.pair("pads", 0)
+    return _Window(shapes[0][1:4], shapes[2], kernel, depth, stride, dilation, pads)  # type: ignore[arg-type]
 
 
 def _convolution(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:

@@ -84,6 +84,11 @@ class Op:
     ordered: bool = False
     attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)
 
+    def pair(self, name: str, default: int) -> tuple[int, ...]:
+        """The first two numbers of an attribute, which are of rows and columns; `default` where it is unknown."""
+        found = self.attributes.get(name)
+        return found[:2] if isinstance(found, tuple) else (default, default)
+
 
 @dataclass(frozen=True, slots=True)
 class Graph:

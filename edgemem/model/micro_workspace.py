@@ -1,7 +1,7 @@
 """The workspace that TensorFlow Lite Micro's kernels ask for as they are prepared, which no file tells.
 
-The reference kernels are as read in tflite-micro 90b983c2b3f1; CMSIS-NN replaces some of them. Each piece lives while
-its operator runs.
+The reference kernels are as read in tflite-micro 90b983c2b3f1; CMSIS-NN and ESP-NN replace some of them. Each piece
+lives while its operator runs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from edgemem.model.cmsis_workspace import cmsis_workspace
+from edgemem.model.esp_workspace import esp_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,18 +32,19 @@ def workspace_of(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER, kernels: 
         graph: which the operator's tensors are in, weights included.
         op: the operator.
         pointer: bytes of a pointer of the device.
-        kernels: the kernel profile; libraries other than CMSIS-NN count as the reference kernels.
+        kernels: the kernel profile; `none` counts as the reference kernels.
     """
     if kernels.startswith("cmsis-nn"):
         found = cmsis_workspace(graph, op, kernels)
         if found is not None:
             return found
+    more = esp_workspace(graph, op, kernels) if kernels.startswith("esp-nn") else ()
     rule = _RULES.get(op.type)
     if rule is None:
-        return ()
+        return more
     read = [graph.tensors[i] if i >= 0 else None for i in op.inputs]
     made = [graph.tensors[i] if i >= 0 else None for i in op.outputs]
-    return rule(read, made, pointer)
+    return (*rule(read, made, pointer), *more)
 
 
 def with_workspace(graph: Graph, pointer: int = _DEVICE_POINTER, kernels: str = "none") -> Graph:

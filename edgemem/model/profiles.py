@@ -14,7 +14,9 @@ VERSIONS: Final[Mapping[str, str]] = {
     "tflm-reference": "tflite-micro 90b983c2b3f1",
     "cmsis-nn-dsp": "CMSIS-NN 99f736a63036 or 4ab83cc3cc98 in tflite-micro 90b983c2b3f1",
     "cmsis-nn-mve": "CMSIS-NN 99f736a63036 or 4ab83cc3cc98 in tflite-micro 90b983c2b3f1",
-    "esp-nn": "esp-nn d45b843ca5f8 in esp-tflite-micro 99f49e1498b0",
+    **dict.fromkeys(
+        ("esp-nn", "esp-nn-esp32s3", "esp-nn-esp32p4"), "esp-nn d45b843ca5f8 in esp-tflite-micro 99f49e1498b0"
+    ),
 }
 
 # `none` is for all other kernels: outputs and inputs are disjoint.

@@ -78,5 +78,5 @@ def micro_arenas(model: Model | None, planset: PlanSet) -> MicroArenas | None:
     except EdgememError:  # it cannot be written either
         return None
     graph, build = model.graph(), build_of(target)
-    own, planned = (predicted_arena(graph, places, build, target.kernels) for places in ({}, offsets))
+    own, planned = (predicted_arena(graph, places, build) for places in ({}, offsets))
     return MicroArenas(own, planned, memories_of(planset, graph), tuple(region.name for region in target.regions))

@@ -36,7 +36,7 @@ def put_into_memories(planset: PlanSet, graph: Graph, target: Target) -> PlanSet
     best = planset.best_offsets
     if best is None:
         return planset
-    sizes = micro_sizes(graph, micro_offsets(planset), build_of(target), target.kernels)
+    sizes = micro_sizes(graph, micro_offsets(planset), build_of(target))
     traffic = 0 if planset.problem.traffic is None else int(planset.problem.traffic.sum())
     found = choose_memories(sizes, traffic, target.regions, alignment=planset.problem.alignment)
     if found is None:
@@ -74,5 +74,5 @@ def memories_of(planset: PlanSet, graph: Graph) -> MicroMemories | None:
         return None
     head = 0 if best.regions is None else int(best.regions.max(initial=0))
     traffic = 0 if planset.problem.traffic is None else int(planset.problem.traffic.sum())
-    sizes = micro_sizes(graph, micro_offsets(planset), build_of(target), target.kernels)
+    sizes = micro_sizes(graph, micro_offsets(planset), build_of(target))
     return choose_memories(sizes, traffic, target.regions, alignment=planset.problem.alignment, head=head)

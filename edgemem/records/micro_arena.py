@@ -6,10 +6,9 @@ models they need more than the tensors do, and then they decide how large the ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from edgemem.model.micro_workspace import workspace_of
 from edgemem.records.micro_buffers import buffers_of
 from edgemem.records.micro_planner import predicted_head
 from edgemem.records.micro_tail import (
@@ -17,6 +16,7 @@ from edgemem.records.micro_tail import (
     scales_of,
     subgraphs_of,
     tail_stages,
+    workspace_pieces,
     zero_points,
 )
 from edgemem.records.sizes import padded
@@ -64,16 +64,15 @@ class MicroArena:
         return padded(max(self.head.total + self.tail, self.preparing), _ALIGNMENT)
 
 
-def predicted_arena(graph: Graph, offline: Mapping[str, int], build: MicroBuild, kernels: str = "none") -> MicroArena:
-    """The arena for the graph of a .tflite file: the head with the kernels of a profile, the rest with reference ones.
+def predicted_arena(graph: Graph, offline: Mapping[str, int], build: MicroBuild) -> MicroArena:
+    """The arena for the graph of a .tflite file.
 
     Args:
         graph: of the file.
         offline: offsets that the file decides, by tensor.
-        build: which TensorFlow Lite Micro it is.
-        kernels: the profile; `none` for the reference kernels.
+        build: which TensorFlow Lite Micro it is, with its kernels.
     """
-    return shared_arena([MicroModel(graph, offline, kernels)], build)
+    return shared_arena([MicroModel(graph, offline, build.kernels)], build)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,30 +100,31 @@ def shared_arena(models: Sequence[MicroModel], build: MicroBuild) -> MicroArena:
     Args:
         models: in the order in which their tensors are allocated; each has resource variables of its own, which are
             made just before.
-        build: which TensorFlow Lite Micro it is.
+        build: which TensorFlow Lite Micro it is, whatever its kernels.
     """
     heads, tail, preparing = [], 0, 0
     for model in models:
-        heads.append(predicted_head(model.graph, model.offline, build.pointer, model.kernels))
-        preparing = max(preparing, prepared_bytes(model.graph, build, model.kernels, tail))
-        tail = tail_stages(model.graph, build, tail).total
+        own = replace(build, kernels=model.kernels)
+        heads.append(predicted_head(model.graph, model.offline, own.pointer, own.kernels))
+        preparing = max(preparing, prepared_bytes(model.graph, own, tail))
+        tail = tail_stages(model.graph, own, tail).total
     return MicroArena(max(heads, key=lambda head: head.total), tail, preparing)
 
 
-def prepared_bytes(graph: Graph, build: MicroBuild, kernels: str = "none", used: int = 0) -> int:
+def prepared_bytes(graph: Graph, build: MicroBuild, used: int = 0) -> int:
     """What the arena has to hold while a model is prepared, whatever the plan.
 
     `used` is the tail of the models that were prepared before; the other arguments are those of `predicted_arena`.
     """
     graphs, pointer = subgraphs_of(graph), build.pointer
     operators = [(each, op) for each in graphs for op in each.ops]
-    pieces = sum(len(workspace_of(each, op, pointer)) for each, op in operators)
+    pieces = workspace_pieces(operators, build)
     requests = (pointer + 8) * (pieces + _PIECES)
     tail = tail_stages(graph, build, used)
     kernel = max((_while_prepared(each, op, build) for each, op in operators), default=0)
     buffers = sum(len(each.tensors) for each in graphs) + pieces
     lists = requests + pointer * len(graphs) + (2 * pointer + 16) * buffers
-    planner = padded(lists, _ALIGNMENT) + _PLANNED * len(buffers_of(graph, pointer, kernels))
+    planner = padded(lists, _ALIGNMENT) + _PLANNED * len(buffers_of(graph, pointer, build.kernels))
     return padded(tail.planned, _ALIGNMENT) + max(requests + kernel, planner)
 
 

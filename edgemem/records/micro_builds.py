@@ -1,14 +1,19 @@
 """The sizes of TensorFlow Lite Micro's structures in its arena, in the builds whose tail is predicted.
 
 The structures were read in tflite-micro 90b983c2b3f1, and their sizes in programs of GCC 12 for Arm (32 bits) and
-x86-64, on 2026-11-26. The kernels are the reference ones. Xtensa and 32-bit RISC-V have the layout of Arm. Where the
-compiler gives enumerations one byte, as GCC does for Arm without an operating system, a few structures are smaller.
+x86-64, on 2026-11-26. Xtensa and 32-bit RISC-V have the layout of Arm. Where the compiler gives enumerations one byte,
+as GCC does for Arm without an operating system, a few structures are smaller.
+
+The kernels are the reference ones, or those of ESP-NN: esp-tflite-micro 99f49e1498b0 has the same structures, to which
+its convolutions and its softmax add the number of their workspace. Of CMSIS-NN the workspace alone counts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+from edgemem.records.sizes import padded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +38,8 @@ class MicroBuild:
         resource: a variable that operators read and assign, without its bytes.
         variables: the list of these variables, without them.
         options: of `interpreter`, what makes room for operators' options, which comes after the variables.
+        is_package: whether it is the one in the Python package tflite-micro.
+        kernels: the kernel profile; `none` for the reference kernels.
     """
 
     pointer: int
@@ -45,11 +52,13 @@ class MicroBuild:
     resource: int
     variables: int
     options: int
+    is_package: bool = False
+    kernels: str = "none"
 
 
 _DEVICE: Final = MicroBuild(4, 124, 8, 12, 32, 40, 20, 20, 12, 8)
 # Of the Python package tflite-micro, which has 64-bit pointers, records allocations and can decompress weights.
-INSTALLED: Final = MicroBuild(8, 464, 24, 24, 64, 64, 32, 40, 16, 16)
+INSTALLED: Final = MicroBuild(8, 464, 24, 24, 64, 64, 32, 40, 16, 16, is_package=True)
 _DEVICE_64: Final = MicroBuild(8, 232, 16, 24, 64, 64, 32, 40, 16, 16)
 
 # Bytes of an operator's options, and of its kernel's structure, with 32-bit pointers.
@@ -178,17 +187,21 @@ _DECOMPRESSING: Final[Mapping[str, tuple[int, int]]] = {
     "FULLY_CONNECTED": (32, 72),
     "TRANSPOSE_CONV": (20, 88),
 }
+# Structures to which ESP-NN's kernels add a number, and the alignment of what they hold.
+_NUMBERED: Final[Mapping[str, int]] = {"CONV_2D": 4, "DEPTHWISE_CONV_2D": 4, "SOFTMAX": 8}
+_INT: Final = 4
 _UNKNOWN: Final = (16, 32)  # for operators that are not listed
 
 
 def build_of(target: Target) -> MicroBuild:
     """The build on the device that a target describes."""
-    return _DEVICE if target.pointer_bytes == _DEVICE.pointer else _DEVICE_64
+    device = _DEVICE if target.pointer_bytes == _DEVICE.pointer else _DEVICE_64
+    return replace(device, kernels=target.kernels)
 
 
 def options_alignment(kind: str, build: MicroBuild) -> int:
     """The alignment in bytes of the options of operators of a kind."""
-    if kind == "VAR_HANDLE" or (kind == "FULLY_CONNECTED" and build == INSTALLED):
+    if kind == "VAR_HANDLE" or (kind == "FULLY_CONNECTED" and build.is_package):
         return build.pointer
     return 4 if structures_of(kind, build)[0] % 4 == 0 else 1
 
@@ -198,4 +211,8 @@ def structures_of(kind: str, build: MicroBuild) -> tuple[int, int]:
     found = _STRUCTURES.get(kind, _UNKNOWN)
     if build.pointer > _DEVICE.pointer:
         found = _WIDE.get(kind, found)
-    return _DECOMPRESSING.get(kind, found) if build == INSTALLED else found
+    if build.is_package:
+        found = _DECOMPRESSING.get(kind, found)
+    if build.kernels.startswith("esp-nn") and kind in _NUMBERED:
+        return found[0], padded(found[1] + _INT, max(build.pointer, _NUMBERED[kind]))
+    return found

@@ -65,11 +65,11 @@ class MicroMemories:
         return self.head == self.tail
 
 
-def micro_sizes(graph: Graph, offline: Mapping[str, int], build: MicroBuild, kernels: str = "none") -> MicroSizes:
+def micro_sizes(graph: Graph, offline: Mapping[str, int], build: MicroBuild) -> MicroSizes:
     """The arenas that a model needs; arguments as of `predicted_arena`. Predicted: no runtime here has two arenas."""
-    arena = predicted_arena(graph, offline, build, kernels)
+    arena = predicted_arena(graph, offline, build)
     # What is in the head while the model is prepared, below a tail that is almost complete.
-    lists = prepared_bytes(graph, build, kernels) - padded(tail_stages(graph, build).planned, _ALIGNMENT)
+    lists = prepared_bytes(graph, build) - padded(tail_stages(graph, build).planned, _ALIGNMENT)
     pair = replace(build, interpreter=build.interpreter + _SECOND_ALLOCATOR[build.pointer])
     head = padded(max(arena.head.total, lists), _ALIGNMENT)
     return MicroSizes(arena.total, head, padded(predicted_tail(graph, pair), _ALIGNMENT))

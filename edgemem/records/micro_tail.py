@@ -36,6 +36,7 @@ __all__ = [
     "scales_of",
     "subgraphs_of",
     "tail_stages",
+    "workspace_pieces",
     "zero_points",
 ]
 
@@ -75,12 +76,12 @@ def has_tail(default_target: str, target: Target) -> bool:
 
 
 def predicted_tail(graph: Graph, build: MicroBuild) -> int:
-    """Bytes of the tail for the graph of a .tflite file, bodies included, with reference kernels. See `tail_stages`."""
+    """Bytes of the tail for the graph of a .tflite file, bodies included. See `tail_stages`."""
     return tail_stages(graph, build).total
 
 
 def tail_stages(graph: Graph, build: MicroBuild, used: int = 0) -> TailStages:
-    """The tail for the graph of a .tflite file, bodies included, with reference kernels.
+    """The tail for the graph of a .tflite file, bodies included, with the kernels of the build.
 
     `used` is the tail of interpreters that were prepared before in the same arena, with the same `MicroAllocator`.
     In a rewritten graph (`edgemem.model.rewrite`) the constants that tell a SLICE or a PAD what to do are not among the
@@ -106,7 +107,7 @@ def tail_stages(graph: Graph, build: MicroBuild, used: int = 0) -> TailStages:
             tail.take(size, _ALIGNMENT)
     for size in _variable_sizes(operators):
         tail.take(size, _ALIGNMENT)
-    tail.take(build.pointer * sum(len(workspace_of(each, op, build.pointer)) for each, op in operators), build.pointer)
+    tail.take(build.pointer * workspace_pieces(operators, build), build.pointer)
     for each in graphs:
         for tensor in each.tensors:
             if tensor.kind == "variable":
@@ -162,8 +163,13 @@ def operator_bytes(graph: Graph, op: Op, build: MicroBuild) -> int:
         build: which TensorFlow Lite Micro it is.
     """
     options = structures_of(op.type, build)[0]
-    pieces = build.pointer * len(workspace_of(graph, op, build.pointer))
+    pieces = build.pointer * workspace_pieces([(graph, op)], build)
     return build.node + options + pieces + sum(padded(size, _ALIGNMENT) for size in _kernel_sizes(graph, op, build))
+
+
+def workspace_pieces(operators: Iterable[tuple[Graph, Op]], build: MicroBuild) -> int:
+    """How many pieces of workspace operators, each with its graph, ask for."""
+    return sum(len(workspace_of(graph, op, build.pointer, build.kernels)) for graph, op in operators)
 
 
 def _kernel_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:

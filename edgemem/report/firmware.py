@@ -195,7 +195,7 @@ extern "C" {{
 #define {upper}_ALIGNED _Alignas({_ALIGNMENT})
 #endif
 
-/* Other kernels may ask for more workspace, and ESP-NN's do: interpreter.arena_used_bytes() tells what is in use. */
+/* Other kernels may ask for more workspace: interpreter.arena_used_bytes() tells what is in use. */
 #define {arena_size} {firmware.arena_size}
 {_places(firmware)}#define {upper}_KERNELS {quoted(kernels)}
 /* What MicroMutableOpResolver and MicroResourceVariables::Create want to know. */

@@ -6,6 +6,7 @@ import ctypes
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -175,12 +176,14 @@ def test_the_self_test_passes_on_the_outputs_of_the_runtime_alone(name: str, tmp
     assert not passes()
 
 
-def test_the_arena_has_the_workspace_of_the_kernels_of_the_plan(tmp_path: Path) -> None:
-    """CMSIS-NN asks for some where the reference kernels, which run here, do not."""
-    path = planned("keyword spotting", tmp_path, kernels="cmsis-nn-mve")
+@pytest.mark.parametrize("profile", ["cmsis-nn-mve", "esp-nn-esp32s3", "esp-nn-esp32p4"])
+def test_the_arena_has_the_workspace_of_the_kernels_of_the_plan(profile: str, tmp_path: Path) -> None:
+    """These libraries ask for some where the reference kernels, which run here, do not."""
+    path = planned("keyword spotting", tmp_path, kernels=profile)
     model = TfliteConverter.from_bytes(path.read_bytes())
-    ours, reference = (predicted_arena(model.graph(), model.offline(), INSTALLED, k) for k in ("cmsis-nn-mve", "none"))
-    assert ours.head.total > reference.head.total
+    builds = [replace(INSTALLED, kernels=kernels) for kernels in (profile, "none")]
+    ours, reference = (predicted_arena(model.graph(), model.offline(), build) for build in builds)
+    assert ours.total > reference.total
     assert firmware_of([path], "")[0].arena >= ours.head.total + ours.tail
 
 

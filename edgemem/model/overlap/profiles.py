@@ -134,5 +134,5 @@ RULES: Final[Mapping[str, Mapping[str, Rule]]] = {
     "tflm-reference": _REFERENCE,
     "cmsis-nn-dsp": _CMSIS,
     "cmsis-nn-mve": _CMSIS_MVE,
-    "esp-nn": _ESP,
+    **dict.fromkeys(("esp-nn", "esp-nn-esp32s3", "esp-nn-esp32p4"), _ESP),
 }

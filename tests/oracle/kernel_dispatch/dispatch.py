@@ -111,6 +111,6 @@ def _kernels(profile: str, case: Case) -> list[Kernel]:
         has_helium = profile == "cmsis-nn-mve"
         cores = (Core(has_helium, "gnu"), Core(has_helium, "armclang"))
         return [partial(kernel, core=core) for core in cores]
-    if profile == "esp-nn" and case.dtype in _ESP_REPLACED.get(case.type, ()):
+    if profile.startswith("esp-nn") and case.dtype in _ESP_REPLACED.get(case.type, ()):
         return []
     return [reference_kernel] if reference_kernel else []
