@@ -280,11 +280,11 @@ def test_a_time_limit_leaves_no_family_without_a_plan() -> None:
 
 def test_a_time_limit_goes_to_the_searches() -> None:
     problem = random_sparse(2000, 3)
-    planset = make_plans(problem, limits=Limits("max", time_limit=0.3))
+    planset = make_plans(problem, limits=Limits("max", time_limit=2.0))
     search = next(p for p in planset.offsets if p.strategy == "search")
     assert search.search is not None
     assert search.search.stopped == "time"
-    assert search.options["time_limit"] == 0.3
+    assert search.options["time_limit"] == 2.0
     assert verify_planset(planset) == ()
 
 
