@@ -190,8 +190,9 @@ class InferenceSession:
         if self._make_replayer is not None:
             with BEGINNING:
                 if self._make_replayer is not None:
-                    self._replayer = self._make_replayer()
-                    self._make_replayer = None  # it holds the session inside
+                    self._replayer, self._make_replayer = self._make_replayer(), None  # which holds the session
+                elif self._replayer is None:
+                    self._open()  # raises, as the session was closed meanwhile
         return self._replayer
 
     def run(self, output_names: Iterable[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
@@ -374,10 +375,9 @@ class InferenceSession:
             # A callback may close the session: it cannot wait for its own thread.
             self._workers.shutdown(wait=not threading.current_thread().name.startswith(_WORKER_NAME))
         with BEGINNING:
-            self._make_replayer = None
+            self._make_replayer = self._session = None
         if self._replayer is not None:
             self._replayer.close()
-        self._session = None
 
     def __enter__(self) -> InferenceSession:  # noqa: PYI034 - subclassing is not meant
         return self
