@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from edgemem.replay.worker import worker
-from edgemem.runtime.onnxruntime.first_use import BEGINNING
+from edgemem.runtime.onnxruntime.beginning import BEGINNING
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet, Settings
