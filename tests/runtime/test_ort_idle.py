@@ -60,7 +60,7 @@ def test_idle_arenas_go_while_memory_is_short(tmp_path: Path) -> None:
     waited(tmp_path, 0.0)
     watch = IdleWatch(MemoryPressure(tmp_path))
     with opened(model()) as session, opened(model()) as unwatched:
-        replayer = session._replayer
+        replayer = session._begin()
         assert replayer is not None
         watch.add(replayer, math.inf)
         for now, (seconds, is_left) in enumerate(
