@@ -113,7 +113,8 @@ class Lanes:
     def _new(self) -> Lane | None:
         with self._lock:
             found = self.take_idle()  # one that was looked at meanwhile
-            if found is not None or len(self._lanes) >= self._most:
+            # Once they are closed nobody gives a lane back, and a run may still have waited for one.
+            if found is not None or (len(self._lanes) >= self._most and not self._is_closed):
                 return found
             lane = Lane(Context(self._kind))
             self._lanes.add(lane)

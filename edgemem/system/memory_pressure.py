@@ -53,7 +53,7 @@ def control_group() -> Path | None:
         return None
     # In a container that does not see the groups outside, the mount may be the group itself.
     folders = (Path(mount + path), Path(mount))
-    return next((folder for folder in folders if (folder / "memory.pressure").exists()), None)
+    return next((folder for folder in folders if _waited(folder / "memory.pressure") is not None), None)
 
 
 def _lines(path: str) -> list[str]:

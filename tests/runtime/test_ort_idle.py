@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgemem.replay.idle import IdleWatch
+from edgemem.system import memory_pressure
 from edgemem.system.memory_pressure import MemoryPressure
 from edgemem.system.process_memory import resident_bytes
 from tests.onnx_sessions import same
@@ -47,11 +48,19 @@ def test_what_does_not_tell_is_no_pressure(tmp_path: Path, text: str) -> None:
     assert not any(pressure.is_high(now) for now in (1.0, 2.0, 3.0))
 
 
+def test_a_control_group_that_cannot_be_looked_at_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mount = f"1 2 0:3 / {tmp_path} rw - cgroup2 c rw"
+    lines = {"/proc/self/cgroup": ["0::/" + "x" * 300], "/proc/self/mountinfo": [mount]}
+    monkeypatch.setattr(memory_pressure, "_lines", lines.__getitem__)
+    assert memory_pressure.control_group() is None
+    assert not MemoryPressure().is_high(1.0)
+
+
 def test_idle_arenas_go_while_memory_is_short(tmp_path: Path) -> None:
     waited(tmp_path, 0.0)
     watch = IdleWatch(MemoryPressure(tmp_path))
     with opened(model()) as session, opened(model()) as unwatched:
-        replayer = session._replayer
+        replayer = session._begin()
         assert replayer is not None
         watch.add(replayer, math.inf)
         for now, (seconds, is_left) in enumerate(

@@ -7,9 +7,10 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,13 @@ from edgemem.errors import RuntimeBindError
 from edgemem.replay.library import library
 from tests.onnx_sessions import feeds, options, plain, same, small
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 ort = pytest.importorskip("onnxruntime")
 
-from edgemem.runtime.onnxruntime.session import InferenceSession  # noqa: E402 - needs onnxruntime
+from edgemem.runtime.onnxruntime import session as session_module  # noqa: E402 - needs onnxruntime
+from edgemem.runtime.onnxruntime.session import InferenceSession  # noqa: E402 - as above
 
 CPU = ["CPUExecutionProvider"]
 
@@ -206,6 +211,24 @@ def test_alarms_at_any_time_leave_the_thread_replaying(model: bytes) -> None:
         assert session.memory.bails == 0
 
 
+def test_a_session_that_is_closed_while_its_first_run_begins_runs_nothing(
+    model: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would run outside its plan, and above `max_bytes`."""
+    session = InferenceSession(model, options(), cache=False)
+    given = feeds(session, batch=1)
+
+    @contextmanager
+    def waits() -> Iterator[None]:
+        monkeypatch.undo()
+        session.close()
+        yield
+
+    monkeypatch.setattr(session_module, "BEGINNING", waits())
+    with pytest.raises(RuntimeBindError, match="closed"):
+        session.run(None, given)
+
+
 def test_children_of_a_process_with_threads_run_their_sessions() -> None:
     """The child is forked while other threads run the session and one makes plans."""
     code = """
@@ -270,3 +293,37 @@ def test_a_callback_may_fail_or_close_the_session(model: bytes, caplog: pytest.L
     assert "in the callback" in caplog.text
     with pytest.raises(RuntimeBindError, match="closed"):
         session.run(None, given)
+
+
+def test_a_child_that_is_forked_while_the_planner_is_imported_makes_plans() -> None:
+    code = """
+import os, signal, sys, threading, time
+from importlib.machinery import PathFinder
+from edgemem.runtime.onnxruntime.session import InferenceSession
+from tests.onnx_sessions import feeds, options, plain, small
+model = small("mobilenet_v2")
+given = feeds(plain(model))
+importing = threading.Event()
+class Finder:  # holds an import up in its middle
+    def find_spec(self, name, path, *_):
+        if name != "edgemem.planning.recording_plan":
+            return None
+        spec = PathFinder.find_spec(name, path)
+        execute = spec.loader.exec_module
+        spec.loader.exec_module = lambda module: (importing.set(), time.sleep(0.5), execute(module))
+        return spec
+sys.meta_path.insert(0, Finder())
+session = InferenceSession(model, options(), cache=False)
+session.run(None, given)
+assert importing.wait(20)
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    own = InferenceSession(model, options(), cache=False, background=False)
+    for _ in range(2):
+        own.run(None, given)
+    os._exit(own.memory.mode != "replay")
+print(os.waitpid(pid, 0)[1], flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=100)
+    assert done.stdout.strip() == "0", done.stderr

@@ -246,6 +246,16 @@ def test_two_threads_that_give_memory_back_miss_no_lane() -> None:
     assert one.arena_bytes() == 0
 
 
+def test_a_run_that_waits_for_a_lane_goes_on_when_the_lanes_are_closed() -> None:
+    one = Lanes(HOST, ArenaMemory, 1, None)
+    lane = one.take()  # and somebody has it still when it has been given back, such as a traceback
+    taking = begun(one.take)
+    one.close()
+    one.give(lane)
+    taking.join(10)
+    assert not taking.is_alive()
+
+
 def test_an_exception_at_any_point_leaves_the_lanes_to_others() -> None:
     """As from a signal's handler, which runs between any two lines."""
     places = (lanes.__file__, threading.__file__)
@@ -330,8 +340,8 @@ def test_a_child_opens_sessions_while_a_thread_of_its_parent_did() -> None:
     class Options:
         enable_mem_pattern = enable_mem_reuse = True
 
-        def get_session_config_entry(self, _: str) -> str:
-            return "1"
+        def add_session_config_entry(self, *_: str) -> None:
+            pass
 
     is_on, may_end = threading.Event(), threading.Event()
 

@@ -5,9 +5,7 @@ A session that is opened and does not run needs none of what reads, proves and r
 
 from __future__ import annotations
 
-import _thread  # as in file.py
-import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from edgemem import planfile
 from edgemem.errors import PlanFileError
@@ -21,13 +19,7 @@ if TYPE_CHECKING:
     from edgemem.replay.replayer import Replayer
     from edgemem.trace.recording import Fingerprint
 
-__all__ = ["BEGINNING", "make_replayer", "stored_plans"]
-
-# Held while a session makes its replayer, and by forks: a child has none of its parent's threads, so that it would wait
-# for ever for a module that one of them was importing.
-BEGINNING: Final = _thread.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=BEGINNING.acquire, after_in_parent=BEGINNING.release, after_in_child=BEGINNING.release)
+__all__ = ["make_replayer", "stored_plans"]
 
 
 def stored_plans(data: Content, *, stored: bool) -> bytes:

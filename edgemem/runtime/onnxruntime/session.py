@@ -16,11 +16,12 @@ from edgemem.errors import MissingDependencyError, RuntimeBindError
 from edgemem.replay.library import library
 from edgemem.replay.logger import logger
 from edgemem.replay.policy import RecordPolicy, ReplayPolicy
+from edgemem.runtime.onnxruntime.beginning import BEGINNING
 from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerprint_of
 from edgemem.runtime.onnxruntime.cuda import CUDA, planned_providers, without_device
 from edgemem.runtime.onnxruntime.file import opened
 from edgemem.runtime.onnxruntime.file_options import options_for_file
-from edgemem.runtime.onnxruntime.first_use import BEGINNING, make_replayer, stored_plans
+from edgemem.runtime.onnxruntime.first_use import make_replayer, stored_plans
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options
 from edgemem.runtime.onnxruntime.session_weights import SessionWeights
 
@@ -189,9 +190,9 @@ class InferenceSession:
         """The replayer, made by the first run, or by who asks for the memory; None in a session without plans."""
         if self._make_replayer is not None:
             with BEGINNING:
-                if self._make_replayer is not None:
-                    self._replayer = self._make_replayer()
-                    self._make_replayer = None  # it holds the session inside
+                if self._replayer is None:
+                    self._open()  # raises if the session was closed meanwhile
+                    self._replayer, self._make_replayer = self._make_replayer(), None  # which holds the session
         return self._replayer
 
     def run(self, output_names: Iterable[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
@@ -374,10 +375,9 @@ class InferenceSession:
             # A callback may close the session: it cannot wait for its own thread.
             self._workers.shutdown(wait=not threading.current_thread().name.startswith(_WORKER_NAME))
         with BEGINNING:
-            self._make_replayer = None
+            self._make_replayer = self._session = None
         if self._replayer is not None:
             self._replayer.close()
-        self._session = None
 
     def __enter__(self) -> InferenceSession:  # noqa: PYI034 - subclassing is not meant
         return self

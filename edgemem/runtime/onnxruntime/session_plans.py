@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from edgemem.replay.worker import worker
+from edgemem.runtime.onnxruntime.beginning import BEGINNING
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet, Settings
@@ -21,7 +22,8 @@ def import_planner(*, background: bool) -> None:
     """Before the first run: beside the caller, or, where the first run waits for its plan, at once."""
 
     def work() -> None:
-        import_module(_PLANNER)
+        with BEGINNING:  # a child that is forked meanwhile could never import it
+            import_module(_PLANNER)
 
     if not background:
         work()
