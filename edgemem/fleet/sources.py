@@ -18,7 +18,7 @@ from edgemem.system.regular_files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["FleetModel", "digest_of", "fetch", "file_system", "find_sources", "stamp_of"]
+__all__ = ["FleetModel", "digest_of", "fetch", "file_system", "find_sources", "stamp_of", "write_url"]
 
 # What file systems tell of a file that changes with its content.
 _STAMPS: Final = ("ETag", "etag", "LastModified", "last_modified", "generation", "md5Hash", "mtime", "created")
@@ -64,17 +64,30 @@ def file_system(url: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.url_to_fs(url)
     except (ImportError, ValueError) as e:  # no back end is installed, or there is none
-        raise ModelError(f"cannot open {public_name(url)}: {without_secrets(str(e))}") from None
+        raise ModelError(f"cannot open {public_name(url)}: {without_secrets(str(e), url)}") from None
     return system, path
 
 
+def write_url(system: Any, path: str, content: bytes) -> None:
+    """Write an object, which a bucket replaces as a whole. Raises OSError if it cannot be written."""
+    try:
+        system.pipe_file(path, content)
+    except Exception as e:  # noqa: BLE001 - each back end has errors of its own
+        raise OSError(without_secrets(f"cannot write {path}: {type(e).__name__} {e}")) from None
+
+
 def fetch(url: str, folder: Path) -> Path:
-    """Copy a model, and the files with its weights, into a folder. Raises OSError if it cannot be read."""
+    """Copy a model, and the files with its weights, into a folder, and write to no other one.
+
+    Raises OSError if it cannot be read.
+    """
     system, path = file_system(url)
     to = folder / _name(url)
     system.get_file(path, str(to))
     beside = path.rpartition("/")[0]
     for name in weight_files(to):
+        if _leaves(name):
+            continue  # the command says what is wrong with it
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             system.get_file(f"{beside}/{name}", str(folder / name))
@@ -111,7 +124,9 @@ def _remote(text: str, suffixes: Sequence[str]) -> list[FleetModel]:
     try:
         if "*" in path:
             base = path.partition("*")[0].rpartition("/")[0]
-            paths = sorted(system.glob(path))
+            matches = system.glob(path, detail=True)
+            files = sorted(p for p, info in matches.items() if info["type"] != "directory")
+            paths = [p for p in files if not _leaves(p[len(base) :].lstrip("/"))]
         elif inside.suffix.lower() in suffixes or not system.isdir(path):
             none = FleetModel(public_name(text), "", inside, "there is no such file")
             return [FleetModel(public_name(text), text, inside)] if system.exists(path) else [none]
@@ -119,7 +134,7 @@ def _remote(text: str, suffixes: Sequence[str]) -> list[FleetModel]:
             base = path.rstrip("/")
             paths = [p for p in sorted(system.find(path)) if _is_wanted(p[len(base) :], suffixes)]
     except Exception as e:  # noqa: BLE001 - each back end has errors of its own
-        raise ModelError(f"cannot list {public_name(text)}: {without_secrets(str(e))}") from None
+        raise ModelError(f"cannot list {public_name(text)}: {without_secrets(str(e), text)}") from None
     begin = text.rstrip("/").removesuffix(path.rstrip("/"))  # with what the URL tells of users
     locations = [
         begin + p if begin + path.rstrip("/") == text.rstrip("/") else system.unstrip_protocol(p) for p in paths
@@ -132,6 +147,12 @@ def _remote(text: str, suffixes: Sequence[str]) -> list[FleetModel]:
 def _is_wanted(inside: str, suffixes: Iterable[str]) -> bool:
     path = PurePosixPath(inside)
     return path.suffix.lower() in suffixes and not any(part.startswith(".") for part in path.parts)
+
+
+def _leaves(inside: str) -> bool:
+    """Whether a path that strangers chose leaves the folder that it is said to be in."""
+    path = PurePosixPath(inside)
+    return path.is_absolute() or ".." in path.parts
 
 
 def _name(url: str) -> str:
