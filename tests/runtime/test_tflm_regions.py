@@ -86,7 +86,7 @@ def test_models_that_share_an_arena_have_no_regions(tail_apart: bool, tmp_path: 
         model().with_plan(planfile.encode(planset), planset).save(paths[-1])
     assert [bool(firmware.persistent) for path in paths for firmware in firmware_of([path], "")] == [False, tail_apart]
     for several in (paths, paths[::-1]):
-        with pytest.raises(UnsupportedError, match="apart.tflite is planned for a target with regions"):
+        with pytest.raises(UnsupportedError, match=r"apart\.tflite is planned for a target with regions"):
             firmware_of(several, "both")
     done = edgemem("export", "-f", "c-array", *paths, "-o", tmp_path / "both.c")
     assert (done.exit_code, (tmp_path / "both.c").exists()) == (1, False), done.output
