@@ -96,6 +96,13 @@ class _Run:
         """The file of results; None without one."""
         return self.output if self.output is not None and self.output.lower().endswith(_RESULTS) else None
 
+    @property
+    def shown_output(self) -> str | None:
+        """`output` without what a URL has of users."""
+        from edgemem.fleet.secrets import is_url, public_name
+
+        return public_name(self.output) if self.output is not None and is_url(self.output) else self.output
+
 
 class FleetCommand(FileCommand):
     """A command on one model that takes several, too."""
@@ -170,13 +177,15 @@ class FleetCommand(FileCommand):
 
     def _check(self, run: _Run, given: Mapping[str, Any]) -> None:
         """Raise UsageError for options that do not go together."""
+        from edgemem.fleet.secrets import is_url
+
         for param in self.params:
             if param.name in self._alone and given.get(param.name):
                 raise click.UsageError(f"{param.opts[0]} belongs to one model, and several are given")
         if run.output is None or run.results is not None:
             return
-        if not self._has_output:
-            raise click.UsageError(f"-o names a file of results, such as results.parquet; {run.output} is none")
+        if not self._has_output or is_url(run.output):
+            raise click.UsageError(f"-o names a file of results, such as results.parquet; {run.shown_output} is none")
         if len(run.points) > 1:
             raise click.UsageError(
                 "several values of --dim, --target and --budget give rows and no models: -o FILE.csv"
@@ -234,7 +243,7 @@ class FleetCommand(FileCommand):
         if run.as_json:
             view.print_json(made, outputs)
         else:
-            view.print_table(made, run.output, is_short=run.results is not None)
+            view.print_table(made, run.shown_output, is_short=run.results is not None)
         return ctx.exit(max((row.code for row in made), default=0))
 
     def _race(self, ctx: click.Context, run: _Run) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands.versions import versions
 from edgemem.fleet.secrets import is_url
-from edgemem.fleet.sources import file_system
+from edgemem.fleet.sources import file_system, write_url
 from edgemem.fleet.task import FleetRow
 from edgemem.system.files import write_entry
+from edgemem.system.regular_files import read_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +31,18 @@ if TYPE_CHECKING:
 __all__ = ["RowCache", "key_of"]
 
 _ON_MACHINE: Final = ("measure", "shrink")  # commands whose results depend on the machine
-_OWN: Final = ("name", "label", "is_cached", "unkept")  # fields of a row that are not of its content
+_MOST: Final = 1 << 28  # bytes of an entry that are read
+# Fields of a row that are of its content, and their types as JSON has them.
+_CONTENT: Final[Mapping[str, Any]] = {
+    "digest": str,
+    "status": str,
+    "message": str,
+    "code": int,
+    "figures": dict,
+    "cpu_s": int | float,
+    "peak": int,
+    "document": object,
+}
 
 
 def key_of(digest: str, task: Task) -> str:
@@ -83,14 +95,17 @@ class RowCache:
     def row(self, key: str) -> FleetRow | None:
         """The row of a key, as of no task; None if there is none."""
         entry = self._read(key)
-        names = {f.name for f in fields(FleetRow)}
-        if not isinstance(entry, dict) or not names.issuperset(entry) or not isinstance(entry.get("figures"), dict):
+        if not isinstance(entry, dict) or entry.keys() != _CONTENT.keys():
+            return None
+        figures = entry["figures"].values() if isinstance(entry["figures"], dict) else ()
+        is_right = all(isinstance(entry[name], kind) for name, kind in _CONTENT.items())
+        if not is_right or not all(isinstance(value, int | float | str | None) for value in figures):
             return None
         return FleetRow("", **entry, is_cached=True)
 
     def keep_row(self, key: str, row: FleetRow) -> None:
         """Keep a row. Raises OSError if it cannot be written."""
-        self._write(key, {name: value for name, value in asdict(row).items() if name not in _OWN})
+        self._write(key, {name: value for name, value in asdict(row).items() if name in _CONTENT})
 
     def digest(self, stamp: str) -> str | None:
         """The digest of the file that had this stamp; None if it is not known."""
@@ -107,9 +122,9 @@ class RowCache:
     def _read(self, key: str) -> Any:
         try:
             if self._system is None:
-                return json.loads(Path(self._place(key)).read_bytes())
+                return json.loads(read_bounded(Path(self._place(key)), _MOST))
             return json.loads(self._system.cat_file(self._place(key)))
-        except (OSError, ValueError, RecursionError):
+        except Exception:  # noqa: BLE001 - each back end has errors of its own; without the entry the row is made again
             return None
 
     def _write(self, key: str, entry: object) -> None:
@@ -117,4 +132,4 @@ class RowCache:
         if self._system is None:
             write_entry(Path(self._place(key)), content)
         else:
-            self._system.pipe_file(self._place(key), content)  # a bucket replaces an object as a whole
+            write_url(self._system, self._place(key), content)

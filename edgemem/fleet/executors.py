@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import MissingDependencyError, ToolError
+from edgemem.fleet.secrets import without_secrets
 from edgemem.fleet.task import FleetRow
 from edgemem.fleet.worker import run_task
 
@@ -97,7 +98,7 @@ def workers_of(jobs: int, scheduler: str | None) -> Iterator[Workers]:
     try:
         client = distributed.Client(scheduler, timeout=_PATIENCE_S, set_as_default=False)
     except (OSError, ValueError) as e:
-        raise ToolError(f"no scheduler answers at {scheduler}: {e}") from None
+        raise ToolError(without_secrets(f"no scheduler answers at {scheduler}: {e}", scheduler)) from None
     try:
         cluster = _Cluster(client)
         yield Workers(cluster.submit, cluster.is_there)

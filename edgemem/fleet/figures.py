@@ -41,11 +41,11 @@ def text_of(command: str, figures: Mapping[str, Figure]) -> str:
     """What a table says besides of a model that did not fail."""
     arena, bound = figures.get("arena"), figures.get("lower_bound")
     if command == "plan" and isinstance(arena, int) and isinstance(bound, int):
-        return "optimal" if figures["optimal"] else f"{ratio_text(arena, bound)} of the bound"
+        return "optimal" if figures.get("optimal") else f"{ratio_text(arena, bound)} of the bound"
     if command == "shrink":
-        return f"{figures['steps']}" or "as it is"
+        return f"{figures.get('steps', '')}" or "as it is"
     if command == "trace":
-        return f"{figures['planned']} planned"
+        return f"{figures.get('planned', '')} planned"
     if command == "measure":
         return ", ".join(f"{k.removesuffix('_latency_ms')} {v:.3g} ms" for k, v in _latencies(figures))
     return "right"

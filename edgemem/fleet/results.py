@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import MissingDependencyError
 from edgemem.fleet.secrets import is_url
-from edgemem.fleet.sources import file_system
+from edgemem.fleet.sources import file_system, write_url
 from edgemem.system.files import atomic_write
 
 if TYPE_CHECKING:
@@ -48,8 +50,16 @@ def _unicode(text: str) -> str:
 
 
 def check_writable(where: str) -> None:
-    """Raise MissingDependencyError if pyarrow, which writes Parquet, is not installed."""
-    if where.endswith(".parquet"):
+    """Raise for a file that cannot be written, before there is anything to write.
+
+    Raises MissingDependencyError if pyarrow, which writes Parquet, is not installed, or fsspec for a URL, ModelError
+    for a URL that nothing here opens, and OSError where there is no folder for the file.
+    """
+    if is_url(where):
+        file_system(where)
+    elif not (folder := Path(where).absolute().parent).is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+    if where.lower().endswith(".parquet"):
         try:
             import pyarrow.parquet  # noqa: F401
         except ImportError:
@@ -64,7 +74,7 @@ def write_results(where: str, rows: Sequence[FleetRow]) -> None:
     content = _WRITERS[Path(where).suffix.lower()](table_of(rows))
     if is_url(where):
         system, path = file_system(where)
-        system.pipe_file(path, content)
+        write_url(system, path, content)
     else:
         with atomic_write(Path(where)) as file:
             file.write(content)

@@ -18,7 +18,7 @@ from edgemem.system.regular_files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["FleetModel", "digest_of", "fetch", "file_system", "find_sources", "stamp_of"]
+__all__ = ["FleetModel", "digest_of", "fetch", "file_system", "find_sources", "stamp_of", "write_url"]
 
 # What file systems tell of a file that changes with its content.
 _STAMPS: Final = ("ETag", "etag", "LastModified", "last_modified", "generation", "md5Hash", "mtime", "created")
@@ -64,8 +64,16 @@ def file_system(url: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.url_to_fs(url)
     except (ImportError, ValueError) as e:  # no back end is installed, or there is none
-        raise ModelError(f"cannot open {public_name(url)}: {without_secrets(str(e))}") from None
+        raise ModelError(f"cannot open {public_name(url)}: {without_secrets(str(e), url)}") from None
     return system, path
+
+
+def write_url(system: Any, path: str, content: bytes) -> None:
+    """Write an object, which a bucket replaces as a whole. Raises OSError if it cannot be written."""
+    try:
+        system.pipe_file(path, content)
+    except Exception as e:  # noqa: BLE001 - each back end has errors of its own
+        raise OSError(without_secrets(f"cannot write {path}: {type(e).__name__} {e}")) from None
 
 
 def fetch(url: str, folder: Path) -> Path:
@@ -111,7 +119,9 @@ def _remote(text: str, suffixes: Sequence[str]) -> list[FleetModel]:
     try:
         if "*" in path:
             base = path.partition("*")[0].rpartition("/")[0]
-            paths = sorted(system.glob(path))
+            matches = system.glob(path, detail=True)
+            files = sorted(p for p, info in matches.items() if info["type"] != "directory")
+            paths = [p for p in files if ".." not in p.split("/")]  # such a name leads out of the folder of results
         elif inside.suffix.lower() in suffixes or not system.isdir(path):
             none = FleetModel(public_name(text), "", inside, "there is no such file")
             return [FleetModel(public_name(text), text, inside)] if system.exists(path) else [none]
@@ -119,7 +129,7 @@ def _remote(text: str, suffixes: Sequence[str]) -> list[FleetModel]:
             base = path.rstrip("/")
             paths = [p for p in sorted(system.find(path)) if _is_wanted(p[len(base) :], suffixes)]
     except Exception as e:  # noqa: BLE001 - each back end has errors of its own
-        raise ModelError(f"cannot list {public_name(text)}: {without_secrets(str(e))}") from None
+        raise ModelError(f"cannot list {public_name(text)}: {without_secrets(str(e), text)}") from None
     begin = text.rstrip("/").removesuffix(path.rstrip("/"))  # with what the URL tells of users
     locations = [
         begin + p if begin + path.rstrip("/") == text.rstrip("/") else system.unstrip_protocol(p) for p in paths

@@ -14,6 +14,7 @@ from edgemem.fleet.cache import RowCache, key_of
 from edgemem.fleet.secrets import is_url, without_secrets
 from edgemem.fleet.sources import digest_of, fetch, stamp_of
 from edgemem.fleet.task import FleetRow
+from edgemem.formats import weight_files
 from edgemem.system.child_process import close_child, open_child
 from edgemem.system.files import temporary_folder
 from edgemem.system.text import without_name
@@ -54,7 +55,7 @@ def run_task(task: Task) -> FleetRow:
         row = _run(task)
     except Exception as e:  # noqa: BLE001 - of a file system, or a fault of ours: a row, and not the end of a worker
         row = FleetRow("", status=type(e).__name__, message=str(e), code=1)
-    message = without_secrets(row.message.replace(_FILE, Path(task.name).name))
+    message = without_secrets(row.message.replace(_FILE, Path(task.name).name), task.location, task.cache)
     return replace(row, name=task.name, label=task.label, message=without_name(message, Path(task.name)))
 
 
@@ -74,13 +75,14 @@ def _run(task: Task) -> FleetRow:
             answer = _answer(task, path, folder)
             is_final = answer.pop("is_final", False)
             row = FleetRow("", digest=digest, **answer)
-            row = replace(row, message=row.message.replace(str(path), _FILE).replace(path.name, _FILE))
+            message = row.message.replace(str(path), _FILE).replace(path.name, _FILE)
+            row = replace(row, message=without_secrets(message))
             if cache is not None and is_final:
                 try:
                     cache.keep_row(key, row)
                 except OSError as e:
-                    row = replace(row, unkept=without_secrets(e.strerror or str(e)))
-        if cache is not None and stamp is not None and [*folder.iterdir()] == [path]:
+                    row = replace(row, unkept=without_secrets(e.strerror or str(e), task.cache))
+        if cache is not None and stamp is not None and not weight_files(path):
             with suppress(OSError):
                 cache.keep_digest(stamp, digest)
     return row

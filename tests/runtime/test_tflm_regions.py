@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgemem import api, planfile
-from edgemem.errors import BudgetExceededError
+from edgemem.commands.firmware import firmware_of
+from edgemem.errors import BudgetExceededError, UnsupportedError
 from edgemem.planning.micro_arenas import micro_arenas
 from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_memories import micro_sizes
@@ -72,6 +73,23 @@ def test_head_and_tail_go_where_they_fit_and_sources_have_both(tmp_path: Path) -
     assert refused.exit_code != 0
     assert "one arena" in refused.output
     compile_all(out)
+
+
+@pytest.mark.parametrize("tail_apart", [False, True])
+def test_models_that_share_an_arena_have_no_regions(tail_apart: bool, tmp_path: Path) -> None:
+    sizes = micro_sizes(model().graph(), {}, build_of(BUILT_IN["tflm"]))
+    target = board(Region("dtcm", sizes.head if tail_apart else None), Region("psram", cost=12))
+    paths = []
+    for name, rules in (("plain", BUILT_IN["tflm"]), ("apart", target)):
+        planset = api.plan(model(), target=rules, effort="fast")
+        paths.append(tmp_path / f"{name}.tflite")
+        model().with_plan(planfile.encode(planset), planset).save(paths[-1])
+    assert [bool(firmware.persistent) for path in paths for firmware in firmware_of([path], "")] == [False, tail_apart]
+    for several in (paths, paths[::-1]):
+        with pytest.raises(UnsupportedError, match=r"apart\.tflite is planned for a target with regions"):
+            firmware_of(several, "both")
+    done = edgemem("export", "-f", "c-array", *paths, "-o", tmp_path / "both.c")
+    assert (done.exit_code, (tmp_path / "both.c").exists()) == (1, False), done.output
 
 
 def test_the_head_may_be_in_the_second_region() -> None:

@@ -118,12 +118,20 @@ def test_the_digest_has_the_weights_beside_the_model(tmp_path: Path) -> None:
     assert digest_of(tmp_path / "m.onnx") != before
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"figures": 3}', b'{"figures": {}, "more": 1}'])
-def test_a_damaged_entry_is_made_again(damage: bytes, task: Task) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *("", "{", "[]", '{"figures": 3}', '{"figures": {}, "more": 1}', "[" * 10**5),
+        *({"name": "x"}, {"is_cached": True}, {"message": None}, {"code": "0"}, {"figures": {"arena": [1]}}),
+    ],
+    ids=str,
+)
+def test_a_damaged_entry_is_made_again(damage: str | dict[str, object], task: Task) -> None:
     first = run_task(task)
     entries = list(Path(task.cache).rglob("*.json"))
     assert len(entries) == 1
-    entries[0].write_bytes(damage)
+    text = damage if isinstance(damage, str) else json.dumps({**json.loads(entries[0].read_text()), **damage})
+    entries[0].write_text(text)
     again = run_task(task)
     assert (again.is_cached, content(again)) == (False, content(first))
     assert run_task(task).is_cached
@@ -263,6 +271,17 @@ def test_secrets_are_in_no_row_and_no_log(tmp_path: Path, monkeypatch: pytest.Mo
     assert "hunter2" not in public_name("http://user:hunter2@[::1/x")
     assert public_name(url) == "http://127.0.0.1:9/x.onnx"
     assert without_secrets(f"no {url!r}: wJalrXUtnFEMI") == "no 'http://127.0.0.1:9/x.onnx': ***"
+    chained = "zip://x.onnx::http://user:hunter2@[::1]:9/x.zip?sig=abcdef"
+    assert without_secrets(f"no {chained}") == "no zip://x.onnx::http://[::1]:9/x.zip"
+    quoted = "no /x.onnx?sig=abcdef with hunter 2"
+    assert without_secrets(quoted, "http://u:hunter%202@h/x.onnx?sig=abcdef") == "no /x.onnx?*** with ***"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        refused = run("plan", tmp_path, "-o", "memory://user:hunter2@r/out?sig=abcdef", "--cache", "none")
+    assert refused.exit_code == 2
+    assert not any(secret in refused.stderr for secret in ("hunter2", "abcdef"))
+    done = run("plan", Layers().save(tmp_path / "a.onnx"), "-o", "memory://me:hunter2@r/r.json", "--cache", "none")
+    assert "wrote memory://r/r.json" in done.output
     task = Task(public_name(url), url, "plan", cache="s3://me:hunter2@bucket/cache")
     shown = [repr(task), repr(run_task(task)), repr(run_task(replace(task, cache="")))]
     done = run("plan", url, "-o", tmp_path / "r.json", "--cache", "none")

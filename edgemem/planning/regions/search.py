@@ -1,4 +1,4 @@
-"""Chooses regions for items: rules, exchanges, windows; then a sweep or a tree, which prove what nothing undercuts."""
+"""Chooses regions for items: rules, windows; then a sweep or a tree, which prove what nothing undercuts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ _NODES: Final = 40_000
 _FEW_NODES: Final = 2_000  # of a tree for the items of one window
 _WINDOWS: Final = 200
 _FREE: Final = 14  # items of a window
-_TRIALS: Final = 4_000  # moves of the exchanges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +104,7 @@ def _cost(items: Items, where: NDArray[np.int64]) -> int:
 def _by_rules(
     items: Items, rank: NDArray[np.float64], best: Filling | None
 ) -> tuple[Filling | None, tuple[int, tuple[int, ...]] | None]:
-    """The cheapest placement of several orders, after exchanges; and where the last one without any was stuck."""
+    """The cheapest placement of several orders, and where the last one without any was stuck."""
     ranked = np.where(items.allowed, rank, np.inf)
     ordered = np.sort(ranked, axis=1)
     second = ordered[:, 1] if ordered.shape[1] > 1 else np.full(len(items), np.inf)
@@ -120,7 +119,6 @@ def _by_rules(
         if failed is not None:
             stuck = (failed, tuple(filling.free(failed, r) for r in range(len(items.room))))
             continue
-        filling.improve(_TRIALS)
         if best is None or filling.cost < best.cost:
             best = filling
     return best, stuck
