@@ -28,12 +28,14 @@ __all__ = [
     "Convolution",
     "FullyConnected",
     "Function",
+    "Gather",
     "LocalResponse",
     "MatMul",
     "Normalization",
     "Pool",
     "Reduce",
     "Resize",
+    "Select",
     "Softmax",
     "TensorOp",
     "TensorProgram",
@@ -50,7 +52,7 @@ class Function:
         name: `identity`, `relu`, `clip` (low, high), `leaky_relu` (alpha), `elu` (alpha), `selu` (alpha, gamma),
             `celu` (alpha), `sigmoid`, `hard_sigmoid` (alpha, beta), `hard_swish`, `silu`, `tanh`, `gelu` (by erf),
             `gelu_tanh`, `mish`, `softplus`, `softsign`, `exp`, `log`, `sqrt`, `rsqrt`, `reciprocal`, `square`, `abs`,
-            `neg`, `sign`, `floor`, `ceil`, `round` (half to even), `trunc`, `sin`, `cos`, `erf`, `not`.
+            `neg`, `sign`, `floor`, `ceil`, `round` (half to even), `trunc`, `sin`, `cos`, `erf`, `not`, `is_nan`.
         parameters: the numbers in brackets above.
     """
 
@@ -64,6 +66,8 @@ IDENTITY = Function("identity")
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Convolution:
     """A two-dimensional convolution (cross-correlation), grouped or not; depthwise where groups == input channels.
+
+    Tensors of three dimensions are [batch, channels, width] with the height 1, whatever the layout is; nothing is added.
 
     Attributes:
         weights: float32 [out channels, kernel height, kernel width, in channels / groups].
@@ -168,6 +172,37 @@ class Binary:
     b: int
     output: int
     function: Function = IDENTITY
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Select:
+    """`a` where `condition` is not 0, else `b`; shapes are broadcast as NumPy does. Any of them may be a constant."""
+
+    condition: int
+    a: int
+    b: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Gather:
+    """Elements at places that another tensor holds. Either may be a constant.
+
+    With the input as [before, *sizes, after] and the output as [before, N, after], output (i, k, j) is input
+    (i, *indices[k], j), with the indices as [N, len(sizes)]. A negative index counts from the end; one that lies outside
+    counts as the nearest inside.
+
+    Attributes:
+        of_each: each element of the output has an index of its own; there is one size, and the indices are as the output.
+    """
+
+    input: int
+    indices: int
+    output: int
+    before: int
+    sizes: tuple[int, ...]
+    after: int
+    of_each: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -345,6 +380,8 @@ TensorOp: TypeAlias = (
     | MatMul
     | Unary
     | Binary
+    | Select
+    | Gather
     | Pool
     | Reduce
     | Concat

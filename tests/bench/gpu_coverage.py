@@ -109,9 +109,7 @@ def transformer(name: str) -> tuple[Any, dict[str, Any]]:
     }
     taken = inspect.signature(model.forward).parameters
     used = {n: v for n, v in inputs.items() if n in taken}
-    if "input_values" in used or "input_features" in used:
-        used.pop("attention_mask", None)
-    if name in ("mamba", "t5_encoder"):
+    if "input_ids" not in used or name in ("mamba", "t5_encoder"):
         used.pop("attention_mask", None)
     return model, used
 
@@ -126,10 +124,11 @@ def export(folder: Path, names: list[str]) -> None:
         def __init__(self, inner: torch.nn.Module, names: tuple[str, ...]) -> None:
             super().__init__()
             self.inner, self.names = inner, names
+            keeps_caches = "use_cache" in inspect.signature(inner.forward).parameters
+            self.more = {"use_cache": False} if keeps_caches else {}
 
         def forward(self, *values: torch.Tensor) -> Any:
-            more = {"use_cache": False} if "use_cache" in inspect.signature(self.inner.forward).parameters else {}
-            return self.inner(**dict(zip(self.names, values, strict=True)), **more, return_dict=False)[0]
+            return self.inner(**dict(zip(self.names, values, strict=True)), **self.more, return_dict=False)[0]
 
     folder.mkdir(exist_ok=True)
     warnings.simplefilter("ignore")

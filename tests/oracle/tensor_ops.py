@@ -20,12 +20,14 @@ from edgemem.model.tensor_ops import (
     Concat,
     Convolution,
     FullyConnected,
+    Gather,
     LocalResponse,
     MatMul,
     Normalization,
     Pool,
     Reduce,
     Resize,
+    Select,
     Softmax,
     TensorOp,
     TransposedConvolution,
@@ -112,6 +114,10 @@ def reads(op: TensorOp) -> tuple[int, ...]:
             return op.inputs
         case MatMul() | Binary():
             return op.a, op.b
+        case Select():
+            return op.condition, op.a, op.b
+        case Gather():
+            return op.input, op.indices
         case Convolution() if op.added >= 0:
             return op.input, op.added
         case _:
@@ -144,6 +150,9 @@ def _evaluate(op: TensorOp, values: Values, shape: tuple[int, ...], layout: Layo
 
 @_evaluate.register(Convolution)
 def _(op: Convolution, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:
+    if len(shape) == 3:  # an image of one row
+        row = _evaluate(op, {op.input: values[op.input][:, :, None]}, (*shape[:2], 1, shape[2]), "nchw")
+        return row[:, :, 0]
     x = _image(values[op.input], layout)
     batch, height, width, channels = _image_shape(shape, layout)
     _, kernel_height, kernel_width, _ = op.weights.shape
@@ -231,6 +240,23 @@ def _(op: Unary, values: Values, shape: tuple[int, ...], layout: Layout) -> Floa
 @_evaluate.register(Binary)
 def _(op: Binary, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     return apply(op.function, combine(op.name, values[op.a], values[op.b]))
+
+
+@_evaluate.register(Select)
+def _(op: Select, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
+    return np.where(values[op.condition] != 0, values[op.a], values[op.b]).astype(np.float64)
+
+
+@_evaluate.register(Gather)
+def _(op: Gather, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
+    x = values[op.input].astype(np.float64).reshape(op.before, *op.sizes, op.after)
+    indices = values[op.indices].astype(np.int64)
+    if op.of_each:
+        own = indices.reshape(op.before, -1, op.after) % op.sizes[0]
+        return np.take_along_axis(x, own, 1).reshape(shape)
+    rows = indices.reshape(-1, len(op.sizes))
+    found = np.stack([x[(slice(None), *row)] for row in rows.tolist()], axis=1)
+    return found.reshape(shape)
 
 
 @_evaluate.register(Pool)

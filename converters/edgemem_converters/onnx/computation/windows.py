@@ -121,9 +121,14 @@ def _groups(call: OnnxOperator, weights: NDArray[np.float32], of_input: int, of_
 def _convolution(call: OnnxOperator) -> list[TensorOp]:
     weights, groups = _weights(call), call.integer("group", 1)
     _groups(call, weights, weights.shape[1] * groups, weights.shape[0])
-    given, made = _image(call), call.made()[2:]
+    is_line = len(call.shape()) == 3
+    given, made = call.shape()[2:] if is_line else _image(call), call.made()[2:]
     window = _window(call, weights.shape[2:], given, made)
     _check_places(window, given, made)
+    stride, dilation, before = window.stride, window.dilation, window.before
+    if is_line:
+        weights = weights[:, :, None]
+        stride, dilation, before = (1, *stride), (1, *dilation), (0, *before)
     added = call.input(3) if call.has(3) else -1
     if added >= 0 and call.shape(3) != call.made():
         raise InexpressibleError("with a tensor of another shape added")
@@ -133,9 +138,9 @@ def _convolution(call: OnnxOperator) -> list[TensorOp]:
             output=call.single(),
             weights=weights.transpose(0, 2, 3, 1),
             bias=_bias(call, weights.shape[0]),
-            stride=_two(window.stride),
-            dilation=_two(window.dilation),
-            pads=_two(window.before),
+            stride=_two(stride),
+            dilation=_two(dilation),
+            pads=_two(before),
             groups=groups,
             added=added,
             function=_activation(call),
