@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from edgemem.model.tensor_ops import (
     Convolution,
+    LineConvolution,
     LocalResponse,
     Pool,
     Resize,
@@ -30,16 +31,21 @@ def _channels(draw: Draw) -> tuple[int, int, int]:
 def line_convolution(draw: Draw) -> Case:
     """Along the last of three dimensions."""
     channels, out_channels, groups = _channels(draw)
-    width, kernel, stride, dilation = draw.below(1, 40), draw.one_of((1, 2, 3, 5, 10)), draw.below(1, 5), draw.below(1, 3)
+    width, kernel, stride, dilation = (
+        draw.below(1, 40),
+        draw.one_of((1, 2, 3, 5, 10)),
+        draw.below(1, 5),
+        draw.below(1, 3),
+    )
     pad, batch = draw.below(0, (kernel - 1) * dilation), draw.one_of((1, 2, 3))
-    op = Convolution(
+    op = LineConvolution(
         input=0,
         output=OUTPUT,
-        weights=draw.values(out_channels, 1, kernel, channels // groups),
+        weights=draw.values(out_channels, kernel, channels // groups),
         bias=draw.values(out_channels) if draw.chance(0.7) else None,
-        stride=(1, stride),
-        dilation=(1, dilation),
-        pads=(0, pad),
+        stride=stride,
+        dilation=dilation,
+        pad=pad,
         groups=groups,
         function=draw.one_of(AFTER),
     )

@@ -29,6 +29,7 @@ __all__ = [
     "FullyConnected",
     "Function",
     "Gather",
+    "LineConvolution",
     "LocalResponse",
     "MatMul",
     "Normalization",
@@ -67,8 +68,6 @@ IDENTITY = Function("identity")
 class Convolution:
     """A two-dimensional convolution (cross-correlation), grouped or not; depthwise where groups == input channels.
 
-    Tensors of three dimensions are [batch, channels, width] with the height 1, whatever the layout is; nothing is added.
-
     Attributes:
         weights: float32 [out channels, kernel height, kernel width, in channels / groups].
         bias: float32 [out channels], or None.
@@ -87,6 +86,27 @@ class Convolution:
     pads: tuple[int, int] = (0, 0)
     groups: int = 1
     added: int = -1
+    function: Function = IDENTITY
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LineConvolution:
+    """A convolution along the last axis of [batch, channels, width], whatever the layout is.
+
+    Attributes:
+        weights: float32 [out channels, kernel, in channels / groups].
+        bias: float32 [out channels], or None.
+        pad: elements before the first one, which are zero.
+    """
+
+    input: int
+    output: int
+    weights: NDArray[np.float32]
+    bias: NDArray[np.float32] | None = None
+    stride: int = 1
+    dilation: int = 1
+    pad: int = 0
+    groups: int = 1
     function: Function = IDENTITY
 
 
@@ -189,11 +209,12 @@ class Gather:
     """Elements at places that another tensor holds. Either may be a constant.
 
     With the input as [before, *sizes, after] and the output as [before, N, after], output (i, k, j) is input
-    (i, *indices[k], j), with the indices as [N, len(sizes)]. A negative index counts from the end; one that lies outside
-    counts as the nearest inside.
+    (i, *indices[k], j), with the indices as [N, len(sizes)]. A negative index counts from the end; one that lies
+    outside counts as the nearest inside.
 
     Attributes:
-        of_each: each element of the output has an index of its own; there is one size, and the indices are as the output.
+        of_each: each element of the output has an index of its own: there is one size, and the indices have the shape
+            of the output.
     """
 
     input: int
@@ -375,6 +396,7 @@ class LocalResponse:
 
 TensorOp: TypeAlias = (
     Convolution
+    | LineConvolution
     | TransposedConvolution
     | FullyConnected
     | MatMul

@@ -21,6 +21,7 @@ from edgemem.model.tensor_ops import (
     Convolution,
     FullyConnected,
     Gather,
+    LineConvolution,
     LocalResponse,
     MatMul,
     Normalization,
@@ -150,9 +151,6 @@ def _evaluate(op: TensorOp, values: Values, shape: tuple[int, ...], layout: Layo
 
 @_evaluate.register(Convolution)
 def _(op: Convolution, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:
-    if len(shape) == 3:  # an image of one row
-        row = _evaluate(op, {op.input: values[op.input][:, :, None]}, (*shape[:2], 1, shape[2]), "nchw")
-        return row[:, :, 0]
     x = _image(values[op.input], layout)
     batch, height, width, channels = _image_shape(shape, layout)
     _, kernel_height, kernel_width, _ = op.weights.shape
@@ -171,6 +169,22 @@ def _(op: Convolution, values: Values, shape: tuple[int, ...], layout: Layout) -
     if op.added >= 0:
         result = result + values[op.added].astype(np.float64)
     return apply(op.function, result)
+
+
+@_evaluate.register(LineConvolution)
+def _(op: LineConvolution, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
+    image = Convolution(
+        input=op.input,
+        output=op.output,
+        weights=op.weights[:, None],
+        bias=op.bias,
+        stride=(1, op.stride),
+        dilation=(1, op.dilation),
+        pads=(0, op.pad),
+        groups=op.groups,
+        function=op.function,
+    )
+    return _evaluate(image, {op.input: values[op.input][:, :, None]}, (*shape[:2], 1, shape[2]), "nchw")[:, :, 0]
 
 
 @_evaluate.register(TransposedConvolution)
@@ -255,7 +269,8 @@ def _(op: Gather, values: Values, shape: tuple[int, ...], layout: Layout) -> Flo
         own = indices.reshape(op.before, -1, op.after) % op.sizes[0]
         return np.take_along_axis(x, own, 1).reshape(shape)
     rows = indices.reshape(-1, len(op.sizes))
-    found = np.stack([x[(slice(None), *row)] for row in rows.tolist()], axis=1)
+    by_index = np.moveaxis(x, 0, -2)
+    found: Floats = np.moveaxis(np.stack([by_index[tuple(row)] for row in rows.tolist()]), -2, 0)
     return found.reshape(shape)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
-from edgemem.model.tensor_ops import Convolution, LocalResponse, Pool, TransposedConvolution
+from edgemem.model.tensor_ops import Convolution, LineConvolution, LocalResponse, Pool, TransposedConvolution
 from edgemem_converters.onnx.computation.functions import fused
 from edgemem_converters.onnx.computation.operator import LARGEST, InexpressibleError
 
@@ -125,22 +125,32 @@ def _convolution(call: OnnxOperator) -> list[TensorOp]:
     given, made = call.shape()[2:] if is_line else _image(call), call.made()[2:]
     window = _window(call, weights.shape[2:], given, made)
     _check_places(window, given, made)
-    stride, dilation, before = window.stride, window.dilation, window.before
-    if is_line:
-        weights = weights[:, :, None]
-        stride, dilation, before = (1, *stride), (1, *dilation), (0, *before)
     added = call.input(3) if call.has(3) else -1
-    if added >= 0 and call.shape(3) != call.made():
+    if added >= 0 and (is_line or call.shape(3) != call.made()):
         raise InexpressibleError("with a tensor of another shape added")
+    if is_line:
+        return [
+            LineConvolution(
+                input=call.input(),
+                output=call.single(),
+                weights=weights.transpose(0, 2, 1),
+                bias=_bias(call, weights.shape[0]),
+                stride=window.stride[0],
+                dilation=window.dilation[0],
+                pad=window.before[0],
+                groups=groups,
+                function=_activation(call),
+            )
+        ]
     return [
         Convolution(
             input=call.input(),
             output=call.single(),
             weights=weights.transpose(0, 2, 3, 1),
             bias=_bias(call, weights.shape[0]),
-            stride=_two(stride),
-            dilation=_two(dilation),
-            pads=_two(before),
+            stride=_two(window.stride),
+            dilation=_two(window.dilation),
+            pads=_two(window.before),
             groups=groups,
             added=added,
             function=_activation(call),

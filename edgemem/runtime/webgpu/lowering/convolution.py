@@ -12,7 +12,7 @@ from edgemem.model.texture_layout import SLICE
 from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.lowering.blocks import WORKGROUP, Tiling, bias_texels, choose, pack_weights, parts
 from edgemem.runtime.webgpu.lowering.matmul import rows_product
-from edgemem.runtime.webgpu.lowering.registry import each_texel, lowers
+from edgemem.runtime.webgpu.lowering.registry import lowers
 from edgemem.runtime.webgpu.shaders import grid
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ def convolution(op: Convolution, context: Lowering) -> list[Dispatch]:
     """A convolution of any kind."""
     _check(op, context)
     outs, _, width, per_group = op.weights.shape
-    if len(context.shape(op.input)) == 3:
-        return _along_lines(op, context)
     if op.groups == outs and per_group == 1 and width <= _WIDEST_ROW:
         return depthwise(op, context)
     source, result = context.stored(op.input), context.stored(op.output)
@@ -55,27 +53,6 @@ def convolution(op: Convolution, context: Lowering) -> list[Dispatch]:
         )
     positions = result.batch * result.height * result.width
     return tiled(op, context, choose(positions, outs, per_group, op.groups, context.busy))
-
-
-def _along_lines(op: Convolution, context: Lowering) -> list[Dispatch]:
-    """The convolution of tensors of three dimensions, the last of which is its width."""
-    outs, height, width, per_group = op.weights.shape
-    if height != 1 or op.added >= 0:
-        raise UnsupportedError("a convolution along one axis with a window of two, or with a tensor added")
-    slices = -(-per_group // SLICE)
-    packed = np.zeros((outs, width, slices * SLICE), np.float32)
-    packed[..., :per_group] = op.weights[:, 0]
-    return [
-        each_texel(
-            "line_convolution",
-            (op.input,),
-            op.output,
-            context,
-            own=(width, op.stride[1], op.dilation[1], op.pads[1], per_group, outs // op.groups, slices),
-            weights=(packed, bias_texels(op.bias, outs, -(-outs // SLICE), 1)),
-            function=op.function,
-        )
-    ]
 
 
 def tiled(op: Convolution, context: Lowering, tiling: Tiling) -> list[Dispatch]:
@@ -212,10 +189,7 @@ _FETCH: Final = """fn fetch(b: i32, y: i32, x: i32, slice: i32) -> vec4<f32> {{
 
 def _check(op: Convolution | TransposedConvolution, context: Lowering) -> None:
     """Raise UnsupportedError unless weights, groups and channels fit together."""
-    if len(context.shape(op.input)) == 3 and isinstance(op, Convolution):
-        ins, outs = context.shape(op.input)[1], context.shape(op.output)[1]
-    else:
-        ins, outs = context.stored(op.input).channels, context.stored(op.output).channels
+    ins, outs = context.stored(op.input).channels, context.stored(op.output).channels
     fits = op.weights.ndim == 4 and op.groups >= 1 and outs % op.groups == 0 and min(*op.stride, *op.dilation) >= 1
     if not fits or op.weights.shape[0] != outs or op.weights.shape[3] * op.groups != ins:
         shape = " x ".join(str(n) for n in op.weights.shape)
