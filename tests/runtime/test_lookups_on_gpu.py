@@ -77,7 +77,7 @@ def _network(name: str) -> tuple[ModelProto, dict[str, NDArray[Any]]]:
     feeds: dict[str, NDArray[Any]] = {}
     for value in (*model.graph.value_info, *model.graph.input):
         shape = [d.dim_value for d in value.type.tensor_type.shape.dim]
-        made = random.standard_normal(shape).astype(np.float32)
+        made: NDArray[Any] = random.standard_normal(shape).astype(np.float32)
         if value.name == "pairs":
             row, column = np.indices((7, 7))
             made = np.stack([row % 2 - 1, column], -1).astype(np.int64)

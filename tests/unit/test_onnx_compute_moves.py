@@ -235,7 +235,7 @@ def test_elements_at_several_indices_and_at_indices_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("attributes", [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}])
-def test_cumulative_sums_of_integers(attributes: dict[str, int]) -> None:
+def test_cumulative_sums_of_integers(attributes: dict[str, Any]) -> None:
     x = np.random.default_rng(0).integers(-9, 9, (2, 3, 7))
     check_alike(*one("CumSum", [x, np.array(-1, np.int64)], fixed=(1,), elems=(INT64,), **attributes))
     (reason,) = program_of(one("CumSum", [x, np.array(1, np.int64)], fixed=(1,), elems=(INT64,), **attributes)[0]).steps
