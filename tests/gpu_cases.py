@@ -14,14 +14,16 @@ from edgemem.model.tensor_ops import (
     Concat,
     FullyConnected,
     Function,
+    Gather,
     MatMul,
     Normalization,
     Reduce,
+    Select,
     Softmax,
     Unary,
 )
 from tests.gpu_draws import AFTER, OUTPUT, Case, Draw
-from tests.gpu_window_cases import convolution, local_response, pool, resize, transposed
+from tests.gpu_window_cases import convolution, line_convolution, local_response, pool, resize, transposed
 from tests.webgpu import EVERY_REACH, compute
 
 if TYPE_CHECKING:
@@ -134,6 +136,39 @@ def _binary(draw: Draw) -> Case:
     return Case(op, values, shape, draw.layout, constants, draw.one_of(free) if free else -1)
 
 
+def _select(draw: Draw) -> Case:
+    shape = draw.shape()
+
+    def part() -> NDArray[np.float32]:
+        own = tuple(1 if draw.chance(0.3) else n for n in shape)
+        return draw.values(*own[draw.below(0, len(own)) if draw.chance(0.4) else 0 :])
+
+    values = {0: np.asarray(part() > 0, np.float32), 1: part(), 2: part()}
+    values[draw.below(1, 2)] = draw.values(*shape)
+    constants = frozenset(i for i in values if draw.chance(0.2))
+    op = Select(condition=0, a=1, b=2, output=OUTPUT)
+    free = [i for i in values if i not in constants and values[i].shape == shape]
+    return Case(op, values, shape, draw.layout, constants, draw.one_of(free) if free else -1)
+
+
+def _gather(draw: Draw) -> Case:
+    shape = draw.shape(1)
+    axis = draw.below(0, len(shape) - 1)
+    of_each = draw.chance(0.4)
+    axes = 1 if of_each else draw.below(1, len(shape) - axis)
+    before, sizes, after = prod(shape[:axis]), shape[axis : axis + axes], prod(shape[axis + axes :])
+    chosen = (draw.below(1, 9),) if of_each else draw.shape(0, 5 - len(shape) + axes)
+    made = (*shape[:axis], *chosen, *shape[axis + axes :])
+    of_indices = made if of_each else (*chosen, axes)
+    if axes == 1 and not of_each and draw.chance():
+        of_indices = chosen
+    sides = np.resize(np.asarray(sizes), of_indices) if of_indices else np.asarray(sizes[0])
+    indices = np.asarray(np.floor(draw.rng.random(of_indices) * 2 * sides) - sides, np.float32)
+    op = Gather(input=0, indices=1, output=OUTPUT, before=before, sizes=sizes, after=after, of_each=of_each)
+    constants = draw.one_of((frozenset(), frozenset(), frozenset({0}), frozenset({1})))
+    return Case(op, {0: draw.values(*shape), 1: indices}, made, draw.layout, constants)
+
+
 def _reduce(draw: Draw) -> Case:
     shape = draw.shape(1)
     axes, keeps = draw.axes(len(shape)), draw.chance()
@@ -233,11 +268,14 @@ def _normalization(draw: Draw) -> Case:
 
 KINDS: Final[dict[str, Callable[[Draw], Case]]] = {
     "Convolution": convolution,
+    "LineConvolution": line_convolution,
     "TransposedConvolution": transposed,
     "FullyConnected": _fully_connected,
     "MatMul": _mat_mul,
     "Unary": _unary,
     "Binary": _binary,
+    "Select": _select,
+    "Gather": _gather,
     "Pool": pool,
     "Reduce": _reduce,
     "Concat": _concat,

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from edgemem.model.tensor_ops import (
     Convolution,
+    LineConvolution,
     LocalResponse,
     Pool,
     Resize,
@@ -14,7 +15,7 @@ from edgemem.model.tensor_ops import (
 from tests.gpu_draws import AFTER, OUTPUT, Case, Draw
 from tests.oracle.positions import position
 
-__all__ = ["convolution", "local_response", "pool", "resize", "transposed"]
+__all__ = ["convolution", "line_convolution", "local_response", "pool", "resize", "transposed"]
 
 
 def _channels(draw: Draw) -> tuple[int, int, int]:
@@ -25,6 +26,31 @@ def _channels(draw: Draw) -> tuple[int, int, int]:
     groups = draw.one_of((1, 1, 1, 2, 3))
     each = draw.one_of((1, 2, 3, 4, 5, 8, 17, 32))
     return groups * each, groups * draw.one_of((1, 2, 3, 4, 6, 8, 21, 32)), groups
+
+
+def line_convolution(draw: Draw) -> Case:
+    """Along the last of three dimensions."""
+    channels, out_channels, groups = _channels(draw)
+    width, kernel, stride, dilation = (
+        draw.below(1, 40),
+        draw.one_of((1, 2, 3, 5, 10)),
+        draw.below(1, 5),
+        draw.below(1, 3),
+    )
+    pad, batch = draw.below(0, (kernel - 1) * dilation), draw.one_of((1, 2, 3))
+    op = LineConvolution(
+        input=0,
+        output=OUTPUT,
+        weights=draw.values(out_channels, kernel, channels // groups),
+        bias=draw.values(out_channels) if draw.chance(0.7) else None,
+        stride=stride,
+        dilation=dilation,
+        pad=pad,
+        groups=groups,
+        function=draw.one_of(AFTER),
+    )
+    made = draw.below(max(1, (width + pad - (kernel - 1) * dilation - 1) // stride), (width + pad - 1) // stride + 1)
+    return Case(op, {0: draw.values(batch, channels, width)}, (batch, out_channels, made), draw.layout)
 
 
 def convolution(draw: Draw) -> Case:

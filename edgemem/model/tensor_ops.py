@@ -28,12 +28,15 @@ __all__ = [
     "Convolution",
     "FullyConnected",
     "Function",
+    "Gather",
+    "LineConvolution",
     "LocalResponse",
     "MatMul",
     "Normalization",
     "Pool",
     "Reduce",
     "Resize",
+    "Select",
     "Softmax",
     "TensorOp",
     "TensorProgram",
@@ -50,7 +53,7 @@ class Function:
         name: `identity`, `relu`, `clip` (low, high), `leaky_relu` (alpha), `elu` (alpha), `selu` (alpha, gamma),
             `celu` (alpha), `sigmoid`, `hard_sigmoid` (alpha, beta), `hard_swish`, `silu`, `tanh`, `gelu` (by erf),
             `gelu_tanh`, `mish`, `softplus`, `softsign`, `exp`, `log`, `sqrt`, `rsqrt`, `reciprocal`, `square`, `abs`,
-            `neg`, `sign`, `floor`, `ceil`, `round` (half to even), `trunc`, `sin`, `cos`, `erf`, `not`.
+            `neg`, `sign`, `floor`, `ceil`, `round` (half to even), `trunc`, `sin`, `cos`, `erf`, `not`, `is_nan`.
         parameters: the numbers in brackets above.
     """
 
@@ -83,6 +86,27 @@ class Convolution:
     pads: tuple[int, int] = (0, 0)
     groups: int = 1
     added: int = -1
+    function: Function = IDENTITY
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LineConvolution:
+    """A convolution along the last axis of [batch, channels, width], whatever the layout is.
+
+    Attributes:
+        weights: float32 [out channels, kernel, in channels / groups].
+        bias: float32 [out channels], or None.
+        pad: elements before the first one, which are zero.
+    """
+
+    input: int
+    output: int
+    weights: NDArray[np.float32]
+    bias: NDArray[np.float32] | None = None
+    stride: int = 1
+    dilation: int = 1
+    pad: int = 0
+    groups: int = 1
     function: Function = IDENTITY
 
 
@@ -168,6 +192,38 @@ class Binary:
     b: int
     output: int
     function: Function = IDENTITY
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Select:
+    """`a` where `condition` is not 0, else `b`; shapes are broadcast as NumPy does. Any of them may be a constant."""
+
+    condition: int
+    a: int
+    b: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Gather:
+    """Elements at places that another tensor holds. Either may be a constant.
+
+    With the input as [before, *sizes, after] and the output as [before, N, after], output (i, k, j) is input
+    (i, *indices[k], j), with the indices as [N, len(sizes)]. A negative index counts from the end; one that lies
+    outside counts as the nearest inside.
+
+    Attributes:
+        of_each: each element of the output has an index of its own: there is one size, and the indices have the shape
+            of the output.
+    """
+
+    input: int
+    indices: int
+    output: int
+    before: int
+    sizes: tuple[int, ...]
+    after: int
+    of_each: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -340,11 +396,14 @@ class LocalResponse:
 
 TensorOp: TypeAlias = (
     Convolution
+    | LineConvolution
     | TransposedConvolution
     | FullyConnected
     | MatMul
     | Unary
     | Binary
+    | Select
+    | Gather
     | Pool
     | Reduce
     | Concat

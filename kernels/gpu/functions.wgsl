@@ -148,6 +148,10 @@ fn function_not(v: vec4<f32>, n: vec4<f32>) -> vec4<f32> {
     return select(vec4<f32>(), vec4<f32>(1.0), v == vec4<f32>());
 }
 
+fn function_is_nan(v: vec4<f32>, n: vec4<f32>) -> vec4<f32> {
+    return select(vec4<f32>(), vec4<f32>(1.0), no_number(v));
+}
+
 // What the functions above share.
 
 fn safe_exp(v: vec4<f32>) -> vec4<f32> {

@@ -67,6 +67,7 @@ _PLAIN: Final[dict[str, Callable[[Floats], Floats]]] = {
     "cos": np.cos,
     "erf": special.erf,
     "not": lambda x: np.where(x == 0.0, 1.0, 0.0),
+    "is_nan": lambda x: np.where(np.isnan(x), 1.0, 0.0),
 }
 
 

@@ -20,12 +20,15 @@ from edgemem.model.tensor_ops import (
     Concat,
     Convolution,
     FullyConnected,
+    Gather,
+    LineConvolution,
     LocalResponse,
     MatMul,
     Normalization,
     Pool,
     Reduce,
     Resize,
+    Select,
     Softmax,
     TensorOp,
     TransposedConvolution,
@@ -112,6 +115,10 @@ def reads(op: TensorOp) -> tuple[int, ...]:
             return op.inputs
         case MatMul() | Binary():
             return op.a, op.b
+        case Select():
+            return op.condition, op.a, op.b
+        case Gather():
+            return op.input, op.indices
         case Convolution() if op.added >= 0:
             return op.input, op.added
         case _:
@@ -162,6 +169,22 @@ def _(op: Convolution, values: Values, shape: tuple[int, ...], layout: Layout) -
     if op.added >= 0:
         result = result + values[op.added].astype(np.float64)
     return apply(op.function, result)
+
+
+@_evaluate.register(LineConvolution)
+def _(op: LineConvolution, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
+    image = Convolution(
+        input=op.input,
+        output=op.output,
+        weights=op.weights[:, None],
+        bias=op.bias,
+        stride=(1, op.stride),
+        dilation=(1, op.dilation),
+        pads=(0, op.pad),
+        groups=op.groups,
+        function=op.function,
+    )
+    return _evaluate(image, {op.input: values[op.input][:, :, None]}, (*shape[:2], 1, shape[2]), "nchw")[:, :, 0]
 
 
 @_evaluate.register(TransposedConvolution)
@@ -231,6 +254,24 @@ def _(op: Unary, values: Values, shape: tuple[int, ...], layout: Layout) -> Floa
 @_evaluate.register(Binary)
 def _(op: Binary, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     return apply(op.function, combine(op.name, values[op.a], values[op.b]))
+
+
+@_evaluate.register(Select)
+def _(op: Select, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
+    return np.where(values[op.condition] != 0, values[op.a], values[op.b]).astype(np.float64)
+
+
+@_evaluate.register(Gather)
+def _(op: Gather, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
+    x = values[op.input].astype(np.float64).reshape(op.before, *op.sizes, op.after)
+    indices = values[op.indices].astype(np.int64)
+    if op.of_each:
+        own = indices.reshape(op.before, -1, op.after) % op.sizes[0]
+        return np.take_along_axis(x, own, 1).reshape(shape)
+    rows = indices.reshape(-1, len(op.sizes))
+    by_index = np.moveaxis(x, 0, -2)
+    found: Floats = np.moveaxis(np.stack([by_index[tuple(row)] for row in rows.tolist()]), -2, 0)
+    return found.reshape(shape)
 
 
 @_evaluate.register(Pool)

@@ -91,6 +91,7 @@ WITHOUT_ONNX: dict[str, Any] = {
     "rsqrt": lambda x: x**-0.5,
     "square": lambda x: x * x,
     "trunc": np.trunc,
+    "is_nan": lambda x: (x != x).astype(np.float64),
     "not": lambda x: (x == 0).astype(np.float64),
 }
 SOME = np.array([-40.0, -3.5, -2.5, -1.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 1.5, 2.5, 3.0, 7.0, 30.0], np.float32)

@@ -159,9 +159,20 @@ def test_casts(given: type, made: int, step: str) -> None:
     assert found.function == Function(step)
 
 
+def test_truth_values_of_numbers_and_of_no_numbers() -> None:
+    x = np.array([0.0, -0.0, 0.25, -3.0, np.inf, np.nan], np.float32)
+    check_alike(*one("Cast", [x], elems=(BOOL,), to=BOOL))
+    check_alike(*one("IsNaN", [x], elems=(BOOL,)))
+
+
+def test_one_of_two_elements() -> None:
+    condition = _numbers(3, 1, 4) > 0
+    check_alike(*one("Where", [condition, _numbers(2, 1), _numbers(1, 3, 1, 1, seed=1)]))
+    check_alike(*one("Where", [condition, _numbers(2, 4), np.array(-1e9, np.float32)], fixed=(2,)))
+
+
 def test_casts_without_an_operation_have_reasons() -> None:
     x = _numbers(3, 4)
-    assert program_of(one("Cast", [x], elems=(BOOL,), to=BOOL)[0]).steps == ("Cast to truth values",)
     wide = one("Cast", [x.astype(np.int64)], elems=(TensorProto.INT8,), to=TensorProto.INT8)[0]
     assert program_of(wide).steps == ("Cast from int64 to int8, which wraps around",)
 

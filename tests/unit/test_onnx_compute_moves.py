@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from edgemem.model.tensor_ops import AffineMap, Concat, Normalization, Reduce, Unary
+from edgemem.model.tensor_ops import AffineMap, Concat, Gather, Normalization, Reduce, Unary
 from tests.extent import run_for_seeds
 from tests.onnx_computed import check_alike, one, program_of
 
@@ -219,10 +219,27 @@ def test_elements_in_equal_steps(axis: int) -> None:
     ):
         ((step,),) = check_alike(*one("Gather", [x, indices], fixed=(1,), axis=axis))
         assert isinstance(step, AffineMap)
-    (reason,) = program_of(one("Gather", [x, _ints(0, 1, 3)], fixed=(1,), axis=axis)[0]).steps
-    assert reason == "Gather with indices that are not in equal steps"
-    (reason,) = program_of(one("Gather", [x, _ints(0, 1, 3)], axis=axis)[0]).steps
-    assert reason == "Gather with indices that are computed"
+    for indices, fixed in ((_ints(0, 1, 3), (1,)), (_ints(0, -1, 3, 2).reshape(2, 2), ()), (np.array(1, np.int64), ())):
+        ((step,),) = check_alike(*one("Gather", [x, indices], fixed=fixed, axis=axis))
+        assert isinstance(step, Gather)
+
+
+def test_elements_at_several_indices_and_at_indices_of_their_own() -> None:
+    x, places = _numbers(4, 5, 6), np.random.default_rng(0).integers(-4, 4, (2, 3, 3))
+    for axes in (1, 2, 3):
+        check_alike(*one("GatherND", [x, places[..., :axes]]))
+    for axis, shape in ((0, (7, 5, 6)), (-1, (4, 5, 2))):
+        check_alike(*one("GatherElements", [x, np.random.default_rng(1).integers(-4, 4, shape)], axis=axis))
+    model, _ = one("GatherND", [x, places[:, :1, :1].repeat(2, 0)], batch_dims=1)
+    assert program_of(model).steps == ("GatherND with indices within a batch, or of another rank than its input",)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}])
+def test_cumulative_sums_of_integers(attributes: dict[str, Any]) -> None:
+    x = np.random.default_rng(0).integers(-9, 9, (2, 3, 7))
+    check_alike(*one("CumSum", [x, np.array(-1, np.int64)], fixed=(1,), elems=(INT64,), **attributes))
+    (reason,) = program_of(one("CumSum", [x, np.array(1, np.int64)], fixed=(1,), elems=(INT64,), **attributes)[0]).steps
+    assert reason == "CumSum along another axis than the last one"
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])

@@ -131,10 +131,19 @@ def test_a_window_of_padding_alone_has_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
+    "attributes",
+    [{}, {"strides": [3], "pads": [1, 4]}, {"dilations": [2], "auto_pad": "SAME_LOWER"}, {"group": 2, "pads": [0, 2]}],
+)
+def test_convolutions_along_one_axis(attributes: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    weights = _numbers(rng, 6, 4 // attributes.get("group", 1), 3)
+    check_alike(*one("Conv", [_numbers(rng, 2, 4, 11), weights, _numbers(rng, 6)], fixed=(1, 2), **attributes))
+
+
+@pytest.mark.parametrize(
     ("shape", "weights", "fixed", "attributes", "reason"),
     [
         ((1, 2, 5, 5), (3, 2, 3, 3), (), {}, "Conv with weights that are computed"),
-        ((1, 2, 9), (3, 2, 3), (1,), {}, "Conv over 1 axis, not height and width"),
         ((1, 2, 5, 5, 5), (3, 2, 3, 3, 3), (1,), {}, "Conv over 3 axes, not height and width"),
     ],
 )

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["GpuKernel", "GpuPass", "GpuProgram", "GpuStep", "build_program"]
 
 # Kernels whose first weights are factors of sums, which a plan in fp16 rounds as it does activations.
-_FACTORS: Final = frozenset(("convolution", "depthwise", "transposed", "fully_connected", "matmul", "matmul_heads"))
+_FACTORS: Final = frozenset(
+    ("convolution", "depthwise", "transposed", "fully_connected", "matmul", "matmul_heads", "line_convolution")
+)
 _LEAST_HALF, _MOST_HALF = float(np.finfo(np.float16).smallest_normal), float(np.finfo(np.float16).max)
 
 

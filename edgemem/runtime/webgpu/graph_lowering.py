@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.errors import UnsupportedError
-from edgemem.model.tensor_ops import ArgMax
+from edgemem.model.tensor_ops import ArgMax, Gather
 from edgemem.model.texture_layout import SLICE
 from edgemem.runtime.webgpu.dispatch import SMALL
 from edgemem.runtime.webgpu.lowering import Lowering, lower
@@ -133,10 +133,12 @@ def _uncounted(graph: Graph, context: Lowering) -> Iterator[str]:
 def _inexact(graph: Graph, steps: tuple[TensorOp, ...] | str, context: Lowering, precision: Precision) -> str:
     """Why an operator's indices are not told apart by floats of a precision; "" if they are."""
     for step in steps:
-        if isinstance(step, ArgMax):
-            largest = context.shape(step.input)[step.axis] - 1
-            if largest > EXACT[precision]:
-                name, exact = graph.tensors[step.output].name, EXACT[precision]
+        if isinstance(step, ArgMax | Gather):
+            indices = step.output if isinstance(step, ArgMax) else step.indices
+            sizes = step.sizes if isinstance(step, Gather) else (context.shape(step.input)[step.axis],)
+            largest = max(sizes) - 1
+            if largest > EXACT[precision] and not context.is_constant(indices):
+                name, exact = graph.tensors[indices].name, EXACT[precision]
                 return f"{name!r} has indices up to {largest:,}, and {precision} tells integers apart up to {exact:,}"
     return ""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from edgemem.model.tensor_ops import ArgMax, Binary, Function, Normalization, Reduce, Softmax, Unary
+from edgemem.model.tensor_ops import ArgMax, Binary, FullyConnected, Function, Normalization, Reduce, Softmax, Unary
 from edgemem_converters.onnx.computation.operator import InexpressibleError, counted
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["AXES"]
 
 _NOTHING: Final = 1e-37  # a sum of squares below which a vector is zero
+_LONGEST_SUM: Final = 4096  # of a cumulative sum, whose triangle has the square of it
 _DEVIATION: Final = 1e-18  # ONNX adds its root to the deviation
 
 
@@ -197,7 +198,20 @@ def _mean_variance(call: OnnxOperator) -> list[TensorOp]:
     return [Normalization(input=call.input(), output=call.single(), axes=axes, epsilon=_DEVIATION)]
 
 
+def _cumulative_sum(call: OnnxOperator) -> list[TensorOp]:
+    """Of integers along the last axis: the product with a triangle of ones, which is exact."""
+    shape, axis = call.shape(), call.numbers(1, "axes")
+    if not shape or axis is None or len(axis) != 1 or counted(axis[0], len(shape)) != len(shape) - 1:
+        raise InexpressibleError("along another axis than the last one")
+    if not call.is_integer(call.input()) or call.wraps(call.output()) or shape[-1] > _LONGEST_SUM:
+        raise InexpressibleError(f"of other numbers than integers, or of more than {_LONGEST_SUM:,}")
+    ones = np.tri(shape[-1], k=-1 if call.integer("exclusive", 0) else 0, dtype=np.float32)
+    weights = ones.T if call.integer("reverse", 0) else ones
+    return [FullyConnected(input=call.input(), output=call.single(), weights=np.ascontiguousarray(weights))]
+
+
 AXES: Final[Mapping[str, Rule]] = {
+    "CumSum": _cumulative_sum,
     "ReduceMean": _reduced("mean"),
     "ReduceSum": _reduced("sum"),
     "ReduceMax": _reduced("max"),

@@ -90,13 +90,19 @@ def _cast(call: OnnxOperator) -> Function:
     given, made = call.dtype(call.input()), call.dtype(call.output())
     if given in (made, "bool") or made.startswith(("float", "bfloat")):
         return IDENTITY
-    if made == "bool":
-        raise InexpressibleError("to truth values")
     if not call.is_integer(call.input()):
         return Function("trunc")
     if made not in ("int32", "int64", "uint32", "uint64"):
         raise InexpressibleError(f"from {given} to {made}, which wraps around")
     return IDENTITY
+
+
+def _cast_rule(call: OnnxOperator) -> list[TensorOp]:
+    """Truth values of numbers are those that are not 0."""
+    number = call.input()
+    if call.dtype(call.output()) == "bool" != call.dtype(number):
+        return [Binary(name="or", a=number, b=number, output=call.single())]
+    return [Unary(function=_cast(call), input=number, output=call.single())]
 
 
 def _each(make: Callable[[OnnxOperator], Function]) -> Rule:
@@ -143,6 +149,7 @@ _PLAIN: Final = {
     "Cos": "cos",
     "Erf": "erf",
     "Not": "not",
+    "IsNaN": "is_nan",
 }
 
 FUNCTIONS: Final[Mapping[str, Rule]] = {
@@ -156,8 +163,8 @@ FUNCTIONS: Final[Mapping[str, Rule]] = {
     "Gelu": _each(_gelu),
     "Swish": _each(_swish(1.0)),
     "Dropout": _each(_dropout),
-    "Cast": _each(_cast),
-    "CastLike": _each(_cast),
+    "Cast": _cast_rule,
+    "CastLike": _cast_rule,
     "com.microsoft::Gelu": _each(_parameters("gelu")),
     "com.microsoft::QuickGelu": _each(_swish(_QUICK)),
     "com.microsoft::FastGelu": _biased("gelu_tanh"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.model import affine
-from edgemem.model.tensor_ops import IDENTITY, Concat, Unary
+from edgemem.model.tensor_ops import IDENTITY, Concat, Gather, Unary
 from edgemem_converters.onnx.computation.operator import LARGEST, InexpressibleError, counted
 
 if TYPE_CHECKING:
@@ -98,22 +98,55 @@ def _slice(call: OnnxOperator) -> list[TensorOp]:
 
 
 def _gather(call: OnnxOperator) -> list[TensorOp]:
-    """Along an axis, of elements in equal steps."""
+    """Along an axis: a slice where the elements are in equal steps."""
     shape = call.shape()
     axis = call.axis("axis", 0, len(shape))
-    indices = call.numbers(1, "indices")
-    if not indices:
-        raise InexpressibleError("without indices")
-    places = [index + shape[axis] if index < 0 else index for index in indices]
+    made = (*shape[:axis], *call.shape(1), *shape[axis + 1 :])
+    indices = call.numbers(1, "indices") if call.is_constant(1) else None
+    places = [index + shape[axis] if index < 0 else index for index in indices or ()]
     step = places[1] - places[0] if len(places) > 1 else 1
-    if any(b - a != step for a, b in pairwise(places)):
-        raise InexpressibleError("with indices that are not in equal steps")
+    if not places or any(b - a != step for a, b in pairwise(places)):
+        return [_gathered(call, prod(shape[:axis]), (shape[axis],), prod(shape[axis + 1 :]), made)]
     begin = [places[0] if k == axis else 0 for k in range(len(shape))]
     taken = [len(places) if k == axis else size for k, size in enumerate(shape)]
     if prod(taken) != prod(call.made()):
         raise InexpressibleError("with an output of another shape than it gives")
     steps = [step if k == axis else 1 for k in range(len(shape))]
     return [_map(affine.slice_, call.input(), call.single(), shape, begin, steps, taken)]
+
+
+def _gathered(
+    call: OnnxOperator, before: int, sizes: tuple[int, ...], after: int, made: tuple[int, ...], *, of_each: bool = False
+) -> Gather:
+    """Elements of the first input at indices in the second one, in an output of a shape."""
+    if made != call.made() or not sizes or not call.is_integer(call.operand(1)):
+        raise InexpressibleError("with an output of another shape than it gives")
+    values, indices = call.operand(0), call.operand(1)
+    return Gather(
+        input=values,
+        indices=indices,
+        output=call.single(),
+        before=before,
+        sizes=sizes,
+        after=after,
+        of_each=of_each,
+    )
+
+
+def _gather_nd(call: OnnxOperator) -> list[TensorOp]:
+    shape, indices = call.shape(), call.shape(1)
+    if call.integer("batch_dims", 0) or not indices or not 0 < indices[-1] <= len(shape):
+        raise InexpressibleError("with indices within a batch, or of another rank than its input")
+    axes = indices[-1]
+    return [_gathered(call, 1, shape[:axes], prod(shape[axes:]), (*indices[:-1], *shape[axes:]))]
+
+
+def _gather_elements(call: OnnxOperator) -> list[TensorOp]:
+    shape, made = call.shape(), call.shape(1)
+    axis = call.axis("axis", 0, len(shape))
+    if (*made[:axis], *made[axis + 1 :]) != (*shape[:axis], *shape[axis + 1 :]):
+        raise InexpressibleError("with indices for a part of its input")
+    return [_gathered(call, prod(shape[:axis]), (shape[axis],), prod(shape[axis + 1 :]), made, of_each=True)]
 
 
 def _pad(call: OnnxOperator) -> list[TensorOp]:
@@ -182,6 +215,8 @@ MOVES: Final[Mapping[str, Rule]] = {
     "Split": _split,
     "Slice": _slice,
     "Gather": _gather,
+    "GatherND": _gather_nd,
+    "GatherElements": _gather_elements,
     "Pad": _pad,
     "Tile": _tile,
     "Expand": _expand,

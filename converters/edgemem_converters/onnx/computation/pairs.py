@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from edgemem.model.tensor_ops import Binary, Function, Normalization, Unary
+from edgemem.model.tensor_ops import Binary, Function, Normalization, Select, Unary
 from edgemem_converters.onnx.computation.operator import InexpressibleError, counted
 
 if TYPE_CHECKING:
@@ -114,6 +114,17 @@ def _power(call: OnnxOperator) -> list[TensorOp]:
     return _broadcast(call, "pow")
 
 
+def _where(call: OnnxOperator) -> list[TensorOp]:
+    try:
+        fits = np.broadcast_shapes(*(call.shape(k) for k in range(3))) == call.made()
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InexpressibleError("with shapes that do not fit")
+    condition, a, b = (call.operand(k) for k in range(3))
+    return [Select(condition=condition, a=a, b=b, output=call.single())]
+
+
 def _prelu(call: OnnxOperator) -> list[TensorOp]:
     slopes = call.shape(1)
     if call.opset < 7 and slopes not in ((), (1,)) and len(slopes) < len(call.shape(0)):
@@ -126,4 +137,5 @@ PAIRS: Final[Mapping[str, Rule]] = {
     **{kind: _many(name) for kind, name in _MANY.items()},
     "Pow": _power,
     "PRelu": _prelu,
+    "Where": _where,
 }

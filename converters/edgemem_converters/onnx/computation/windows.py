@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
-from edgemem.model.tensor_ops import Convolution, LocalResponse, Pool, TransposedConvolution
+from edgemem.model.tensor_ops import Convolution, LineConvolution, LocalResponse, Pool, TransposedConvolution
 from edgemem_converters.onnx.computation.functions import fused
 from edgemem_converters.onnx.computation.operator import LARGEST, InexpressibleError
 
@@ -121,12 +121,27 @@ def _groups(call: OnnxOperator, weights: NDArray[np.float32], of_input: int, of_
 def _convolution(call: OnnxOperator) -> list[TensorOp]:
     weights, groups = _weights(call), call.integer("group", 1)
     _groups(call, weights, weights.shape[1] * groups, weights.shape[0])
-    given, made = _image(call), call.made()[2:]
+    is_line = len(call.shape()) == 3
+    given, made = call.shape()[2:] if is_line else _image(call), call.made()[2:]
     window = _window(call, weights.shape[2:], given, made)
     _check_places(window, given, made)
     added = call.input(3) if call.has(3) else -1
-    if added >= 0 and call.shape(3) != call.made():
+    if added >= 0 and (is_line or call.shape(3) != call.made()):
         raise InexpressibleError("with a tensor of another shape added")
+    if is_line:
+        return [
+            LineConvolution(
+                input=call.input(),
+                output=call.single(),
+                weights=weights.transpose(0, 2, 1),
+                bias=_bias(call, weights.shape[0]),
+                stride=window.stride[0],
+                dilation=window.dilation[0],
+                pad=window.before[0],
+                groups=groups,
+                function=_activation(call),
+            )
+        ]
     return [
         Convolution(
             input=call.input(),

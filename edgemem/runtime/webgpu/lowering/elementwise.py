@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.webgpu.dispatch import Dispatch
     from edgemem.runtime.webgpu.lowering.registry import Lowering
 
-__all__ = ["LARGER", "SMALLER", "binary", "unary"]
+__all__ = ["LARGER", "SMALLER", "binary", "stride", "unary"]
 
 MOST_DIMS: Final = 6  # of a broadcast, after dimensions are merged
 
@@ -171,7 +171,7 @@ def _merged(shape: Sequence[int], operands: Sequence[Sequence[int]]) -> list[tup
     for axis, size in reversed(list(enumerate(shape))):
         if size == 1:
             continue
-        strides = [_stride(shape, own, axis) for own in operands]
+        strides = [stride(shape, own, axis) for own in operands]
         last = merged[-1] if merged else None
         if last and strides == [last[0] * last[1], last[0] * last[2]]:
             merged[-1] = (size * last[0], last[1], last[2])
@@ -180,7 +180,7 @@ def _merged(shape: Sequence[int], operands: Sequence[Sequence[int]]) -> list[tup
     return merged[::-1]
 
 
-def _stride(shape: Sequence[int], own: Sequence[int], axis: int) -> int:
+def stride(shape: Sequence[int], own: Sequence[int], axis: int) -> int:
     """Elements of an operand from one index of an axis of the output to the next; 0 where it has one."""
     place = axis - (len(shape) - len(own))
     if place < 0 or own[place] == 1:
