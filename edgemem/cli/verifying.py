@@ -13,6 +13,7 @@ import click
 from edgemem.cli.exit_codes import EXIT_INVALID
 from edgemem.cli.fleet import FleetCommand
 from edgemem.cli.options import FILE, feeds, inputs_option, timeout_option
+from edgemem.errors import UnsupportedError
 from edgemem.model.profiles import PROFILES
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ def _verified(
 
     progress("the proof")
     verdict = verdict_of(planned, model, kernels)
+    if run_too and verdict.vela is not None:
+        raise UnsupportedError(f"{planned.name}: only an Arm Ethos-U runs its commands; verify it without --run")
     weights = examine_weights(planned) if planned.suffix.lower() == ".onnx" else ExaminedWeights()
     violations = (*verdict.violations, *weights.violations)
     runs: tuple[ExecutorRun, ...] = ()

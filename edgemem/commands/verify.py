@@ -25,7 +25,7 @@ class Leg:
     """One of the arguments that together make the proof.
 
     Attributes:
-        name: `sweep`, `rehearsal`, `range`, `stream`, `file` or `weights`.
+        name: `sweep`, `scratch`, `rehearsal`, `range`, `stream`, `file` or `weights`.
         checked: what it went through, in words.
     """
 
@@ -112,6 +112,8 @@ def _legs(verdict: Verdict, plansets: list[PlanSet]) -> list[Leg]:
     records = sum(len(planset.problem) for planset in plansets)
     what = "where records lie, sizes, alignment, bounds"
     legs = [Leg("sweep", f"{_count(plans, 'plan')}, {_count(records, 'usage record')}: {what}")]
+    if verdict.vela is not None:
+        legs.append(Leg("scratch", verdict.vela.checked))
     if verdict.graph is not None:
         placed = sum(len(r.tensors) for r in verdict.planset.problem.records)
         steps = _count(len(verdict.planset.steps), "operator")
@@ -132,6 +134,8 @@ def _legs(verdict: Verdict, plansets: list[PlanSet]) -> list[Leg]:
 
 
 def _not_checked(path: Path, verdict: Verdict, able: list[str], *, is_run: bool) -> list[str]:
+    if verdict.vela is not None:
+        return list(verdict.vela.not_checked)
     planset, found = verdict.planset, []
     if verdict.graph is None and planset not in verdict.recordings:
         found.append("whether it fits a model (name the model with --model)")

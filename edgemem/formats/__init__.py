@@ -234,6 +234,14 @@ class MicroPlanned(Protocol):
 
 
 @runtime_checkable
+class Compiled(Protocol):
+    """A model that may be compiled for a processor, with the places of its tensors in its operators."""
+
+    def compiled_graph(self) -> Graph | None:
+        """Its graph if it is, which is for proofs alone; otherwise None."""
+
+
+@runtime_checkable
 class Resizable(Protocol):
     """A model whose bound input shapes are given to its runtime by tensor index."""
 

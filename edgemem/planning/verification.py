@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from edgemem import formats, planfile
 from edgemem.errors import ModelError, NoPlanError, PlanFileError
-from edgemem.formats import Bindings, MicroPlanned, Model, load_model
+from edgemem.formats import Bindings, Compiled, MicroPlanned, Model, load_model
 from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph
 from edgemem.model.micro_workspace import with_workspace
 from edgemem.model.profiles import PROFILES
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.planning.ranges import RangeCheck, check_range, graphs_over
+from edgemem.planning.vela_offsets import VelaOffsets, examine_vela
 from edgemem.plans import PlanSet
 from edgemem.proof import Cause, Violation, examine, prove, refuse
 
@@ -42,6 +43,7 @@ class Verdict:
         offsets: how many of the file's offsets for TensorFlow Lite Micro were compared with the plan's; None if the
             file has none beside a plan.
         violations: everything that is wrong; () is right.
+        vela: what came of Vela's offsets; None for a file that Vela has not compiled.
         range: what was looked at over the plan's range of sizes; None if it has no range, or there is no model.
     """
 
@@ -52,12 +54,21 @@ class Verdict:
     offsets: int | None
     violations: tuple[Violation, ...]
     range: RangeCheck | None = None
+    vela: VelaOffsets | None = None
 
 
 def verdict_of(
     source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None, kernels: str | None = None
 ) -> Verdict:
     """Examine all plans of a file, or a plan set. Arguments and errors as `edgemem.verify`."""
+    if not isinstance(source, PlanSet) and (vela := _vela(Path(source))) is not None:
+        return Verdict(vela.planset, None, None, (), None, vela.violations, vela=vela)
+    return _verdict_of_plans(source, model, kernels)
+
+
+def _verdict_of_plans(
+    source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None, kernels: str | None = None
+) -> Verdict:
     if kernels is not None and kernels not in PROFILES:
         raise ModelError(f"no kernel profile {kernels!r}; there are {', '.join(PROFILES)}")
     plansets, inside = ((source,), None) if isinstance(source, PlanSet) else _read(Path(source), kernels)
@@ -95,9 +106,10 @@ def bindings_of(planset: PlanSet) -> Bindings:
 def right_plan(path: str | Path) -> tuple[Proved, Model | None]:
     """The plan in a file, proved, and the model that it is in.
 
-    Raises InvalidPlanError if anything in the file is wrong, and as `verdict_of`.
+    Raises InvalidPlanError if anything in the file is wrong, UnsupportedError for a file that Vela compiled, and as
+    `verdict_of`.
     """
-    verdict = verdict_of(path)
+    verdict = _verdict_of_plans(path)
     found = [v for v in verdict.violations if v.cause is not Cause.OVER_CAPACITY]
     refuse(found, remedy="list all with `edgemem verify`, and plan again")
     return prove(verdict.planset, verdict.graph), verdict.model
@@ -123,6 +135,21 @@ def _read(path: Path, kernels: str | None) -> tuple[tuple[PlanSet, ...], Model |
     planset = _of_graph(plansets)
     bindings = bindings_of(planset)
     return plansets, model if bindings == Bindings() else load_model(path, bindings)
+
+
+def _vela(path: Path) -> VelaOffsets | None:
+    """What came of the offsets in a file that Vela compiled; None for any other. Raises NoPlanError without offsets."""
+    model: object = formats.load(path) if path.suffix != ".edgemem" else None
+    graph = model.compiled_graph() if isinstance(model, Compiled) else None
+    if graph is None or not isinstance(model, MicroPlanned):
+        return None
+    if not model.offline_metadata():
+        raise NoPlanError(f"{path.name} has none of the offsets that Vela writes; compile it with Vela again")
+    try:
+        return examine_vela(graph, model.offline())
+    except ModelError as e:
+        remedy = "Vela keeps the offsets of a model that is planned: compile one without a plan"
+        raise ModelError(f"{path.name}: {e}; {remedy}") from None
 
 
 def _of_graph(plansets: Sequence[PlanSet]) -> PlanSet:

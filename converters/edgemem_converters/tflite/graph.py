@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgemem_converters.tflite.control import Pairs
     from edgemem_converters.tflite.reader import FileModel, FileSubgraph, FileTensor
 
-__all__ = ["Place", "Shapes", "build"]
+__all__ = ["ETHOS_U", "Place", "Shapes", "build"]
 
 Place: TypeAlias = tuple[int, int]
 # Place -> shape instead of the file's; None if the shape is only known when the model runs.
@@ -29,8 +29,8 @@ Shapes: TypeAlias = "Mapping[Place, tuple[int, ...] | None]"
 
 # They compute weights from weights; the runtimes keep the result.
 _FOLDED: Final = frozenset({"DEQUANTIZE", "DENSIFY"})
-# What Vela makes of the operators that an Ethos-U runs. Its tensors lie within its scratch tensor, where Vela says.
-_ETHOS_U: Final = "ethos-u"
+# What Vela makes of the operators that an Ethos-U runs. Its third and fourth inputs are memory that nothing writes.
+ETHOS_U: Final = "ethos-u"
 _DATA_DEPENDENT: Final = frozenset({"WHERE", "UNIQUE"})
 _ORDERED: Final = frozenset(
     {
@@ -53,8 +53,7 @@ def build(model: FileModel, shapes: Shapes, control: Sequence[Pairs] = ()) -> tu
     `control` has the pairs of operators of each subgraph that keep their order, if the file has any.
 
     A subgraph that several operators run is a body of each, under names of its own. Raises UnknownShapeError,
-    UnsupportedError for a type of tensor that edgemem does not know and for what Vela has compiled, and ModelError for
-    subgraphs that run themselves.
+    UnsupportedError for a type of tensor that edgemem does not know, and ModelError for subgraphs that run themselves.
     """
     return _Builder(model, shapes, control).build()
 
@@ -70,11 +69,6 @@ class _Builder:
         self.places: dict[str, Place] = {}
 
     def build(self) -> tuple[Graph, dict[str, Place]]:
-        if any(op.type == _ETHOS_U for subgraph in self._model.subgraphs for op in subgraph.operators):
-            raise UnsupportedError(
-                "the model is compiled for an Arm Ethos-U: the commands for it have the places of its tensors in them, "
-                "so that no other plan is right; plan the model before Vela compiles it, or keep Vela's plan"
-            )
         graph = self._graph(0, "", (), 0)
         places = dict(self.places)
         others = tuple(self._others())
@@ -119,6 +113,8 @@ class _Builder:
             is_ordered = op.type in _ORDERED
             ops.append(Op(name, op.type, op.inputs, op.outputs, bodies, ordered=is_ordered, attributes=attributes))
         inputs, outputs = (tuple(i for i in ends if i >= 0) for ends in (file.inputs, file.outputs))
+        memory = dict.fromkeys(i for op in file.operators if op.type == ETHOS_U for i in op.inputs[2:4] if i >= 0)
+        inputs = (*inputs, *(i for i in memory if i not in inputs and tensors[i].kind == "activation"))
         pairs = self._control[number] if self._control else ()
         return Graph(file.name or f"subgraph_{number}", tensors, tuple(ops), inputs, outputs, "nhwc", pairs, number)
 

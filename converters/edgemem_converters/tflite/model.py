@@ -17,7 +17,7 @@ from edgemem.system.files import atomic_write
 from edgemem_converters.tflite.computation.tensor_program import program_of
 from edgemem_converters.tflite.constant_folding import fold
 from edgemem_converters.tflite.control import CONTROL, decode_control, encode_control, file_order
-from edgemem_converters.tflite.graph import build
+from edgemem_converters.tflite.graph import ETHOS_U, build
 from edgemem_converters.tflite.offsets import OFFLINE, decode_offsets, encode_offsets
 from edgemem_converters.tflite.one_operator import write_operator
 from edgemem_converters.tflite.operator_file import operator_file
@@ -89,10 +89,19 @@ class TfliteConverter:
         """Its graph, with the bodies of IF, WHILE and the like, in the sizes that the file or `bindings` say.
 
         Weights that the model decompresses as it starts (DEQUANTIZE, DENSIFY of constants) count as constants.
-        Raises UnknownShapeError where the file has no size, and MissingDependencyError when inputs are resized
-        without LiteRT, whose kernels compute the sizes of the other tensors.
+        Raises UnknownShapeError where the file has no size, MissingDependencyError when inputs are resized without
+        LiteRT, whose kernels compute the sizes of the other tensors, and UnsupportedError for what Vela has compiled.
         """
+        if self._is_compiled():
+            raise UnsupportedError(
+                "the model is compiled for an Arm Ethos-U: the commands for it have the places of its tensors in them, "
+                "so that no other plan is right; keep Vela's plan, or change the model before Vela compiles it"
+            )
         return self._build()[0]
+
+    def compiled_graph(self) -> Graph | None:
+        """Its graph if Vela compiled it, otherwise None; the memory of operators "ethos-u" is among its inputs."""
+        return self._build()[0] if self._is_compiled() else None
 
     def content(self) -> bytes:
         """The file as it would be saved."""
@@ -290,6 +299,9 @@ class TfliteConverter:
                 "in these sizes, or plan for LiteRT (--target litert)"
             )
         return encode_offsets(planset, self._file, self._build()[1])
+
+    def _is_compiled(self) -> bool:
+        return any(op.type == ETHOS_U for subgraph in self._file.subgraphs for op in subgraph.operators)
 
     def _resized(self) -> str:
         tensors = self._file.subgraphs[0].tensors
