@@ -227,7 +227,7 @@ class PlanSet:
             raise MissingDependencyError("pandas", purpose="a plan as a table") from None
         problem = self.problem
         columns: dict[str, object] = {
-            "name": list(problem.names),
+            "name": pd.Series(problem.names, dtype=object),  # strings of Arrow hold no lone surrogates
             "first_op": problem.first_op,
             "last_op": problem.last_op,
             "size": problem.size,

@@ -106,16 +106,15 @@ def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes
         kept = {life.names[0] for life in lives.values() if life.kept}
         found = find_relations(graph, steps, target, records, kept, slots)
     if len(target.regions) > 1 and not target.texels:
+        tensors = {t.name: t for step in steps for t in step.graph.tensors}
         layout = graph.layout
-        records = with_traffic(
-            records, steps, sharing.views, lambda name: tensor_bytes(lives[name].tensor, target, layout)
-        )
-        if target.scratch != "tflm":  # TensorFlow Lite Micro has one arena for all of them
+        records = with_traffic(records, steps, sharing.views, lambda name: tensor_bytes(tensors[name], target, layout))
+        if target.has_choice:
             anywhere = tuple(range(len(target.regions)))
             records = [replace(record, regions=anywhere) for record in records]
     problem = Problem(
         records,
-        alignment=target.alignment,
+        alignment=max(target.alignment, target.region.alignment) if target.texels else target.alignment,
         reserved=target.region.reserved,
         overlap=found.overlap,
         within=found.within,

@@ -160,6 +160,11 @@ class Target:
         """The first region."""
         return self.regions[0]
 
+    @property
+    def has_choice(self) -> bool:
+        """Whether each tensor may lie in any of several regions: textures and TensorFlow Lite Micro have one arena."""
+        return len(self.regions) > 1 and not self.texels and self.scratch != "tflm"
+
 
 def _conflict(target: Target) -> str:
     """What about a target's rules cannot be; "" if nothing."""

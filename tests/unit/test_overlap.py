@@ -60,7 +60,8 @@ GROUPED = made("CONV_2D", (1, 8, 8, 4), (1, 8, 8, 4), (4, 3, 3, 2), attributes=S
 )
 def test_each_library_has_its_own_distances(case: tuple[Graph, Op], expected: Mapping[str, int | None]) -> None:
     assert {profile: distance(profile, *case, 0) for profile in expected} == expected
-    assert set(PROFILES) == {"none", *expected}
+    # One rule for all chips of ESP-NN.
+    assert {name for name in PROFILES if not name.startswith("esp-nn-")} == {"none", *expected}
 
 
 @pytest.mark.parametrize(

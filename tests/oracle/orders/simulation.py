@@ -88,7 +88,9 @@ class Machine:
 
     def _step(self, taken: dict[str, str], scratch: Sequence[int]) -> None:
         """Count what is alive now; `taken` are results and what they lie on."""
-        alignment = self.stage.target.alignment
+        target = self.stage.target
+        # In each of several regions a record lies highest, which needs no padding; textures are in the first region.
+        alignment = target.alignment if len(target.regions) == 1 or target.texels else 1
         sizes = [size for root, size in self.alive.items() if root not in taken and size]
         sizes += [size for size in scratch if size]
         padded = [-(-size // alignment) * alignment for size in sizes]
