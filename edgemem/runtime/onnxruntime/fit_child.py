@@ -70,8 +70,8 @@ def measure(task: Mapping[str, Any]) -> dict[str, Any]:
     run at the end of them.
     """
     session = _session(task)
-    loading = status("VmHWM:")
     _ = session.memory  # loads what the first run would
+    loading = status("VmHWM:")
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # glibc's; what loading left free is no part of what the session takes
