@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["FleetCommand"]
 
 _MODELS: Final = (".onnx", ".tflite")
-_RESULTS: Final = (
-    ".parquet",
-    ".csv",
-    ".json",
-)  # as `edgemem.fleet.results.RESULTS`, which loads what help does not need
+# As `edgemem.fleet.results.RESULTS`, which loads what help does not need.
+_RESULTS: Final = (".parquet", ".csv", ".json")
 _SWEPT: Final = ("dims", "target", "budget")  # options whose values may be several
 _LIMIT_S: Final = 3600.0
 
