@@ -95,7 +95,7 @@ class Model(Protocol):
     def plan(self) -> bytes | None:
         """The encoded plan it carries, or None."""
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the file atomically: an existing file is replaced whole or stays as it is."""
 
 
@@ -229,7 +229,7 @@ class MicroPlanned(Protocol):
     def without_plan(self) -> Self:
         """The model without a plan and without offsets."""
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the file atomically."""
 
 

@@ -81,9 +81,11 @@ def test_mapped_weights_are_shared_and_others_are_not(tmp_path: Path) -> None:
         outside, bindings=Bindings({"batch": 1}), configurations=["edgemem"], repeats=2, rounds=1, processes=4
     )
     assert row.resident == pytest.approx(mapped.resident, rel=0.05)
-    assert row.proportional == pytest.approx(mapped.together(4), rel=0.05)
     assert row.anonymous is not None
     assert row.anonymous < mapped.resident - known
+    # Pages of libraries count less where other processes of the system have them, too; the four alone have the weights.
+    assert row.proportional is not None
+    assert 0.95 * (4 * row.anonymous + known) <= row.proportional <= 1.05 * mapped.together(4)
 
 
 @linux

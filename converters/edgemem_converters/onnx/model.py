@@ -293,11 +293,12 @@ class OnnxConverter:
         except binascii.Error as e:
             raise PlanFileError(f"the plan in {self._path} is damaged: {e}; plan the model again") from None
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the file atomically. External weights are copied beside it unless they are there.
 
         Raises ModelError if weights are missing, or other files have their names.
         """
+        path = Path(path)
         try:
             if any(path.parent / n == path for n in self._weight_files):
                 raise ModelError(f"{path} is the name of a file with the model's weights; choose another")

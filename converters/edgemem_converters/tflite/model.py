@@ -7,6 +7,7 @@ A plan is stored as metadata entries: `edgemem.plan` is the encoded plan, `edgem
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, UnsupportedError
@@ -27,7 +28,6 @@ from edgemem_converters.tflite.writer import permuted, read_parts, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from edgemem.formats import OneOperator
     from edgemem.model.graph import Graph
@@ -232,10 +232,10 @@ class TfliteConverter:
         used = {tensor.buffer for subgraph in self._file.subgraphs for tensor in subgraph.tensors}
         return sum(self._file.buffers[i].size for i in used)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the file; an existing one is replaced whole or stays as it is."""
         content = self.content()
-        with atomic_write(path) as file:
+        with atomic_write(Path(path)) as file:
             file.write(content)
 
     def inputs(self) -> dict[int, tuple[int, ...]]:

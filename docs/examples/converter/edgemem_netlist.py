@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from edgemem.errors import ModelError
@@ -14,8 +15,6 @@ from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.system.files import atomic_write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from edgemem.formats import Bindings
     from edgemem.plans import PlanSet
 
@@ -71,7 +70,7 @@ class Netlist:
         """The plan in the file."""
         return base64.b64decode(self._data["plan"]) if "plan" in self._data else None
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the file; an existing one is replaced whole."""
-        with atomic_write(path) as file:
+        with atomic_write(Path(path)) as file:
             file.write(self.content())
