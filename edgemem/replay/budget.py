@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edgemem.errors import BudgetExceededError
 from edgemem.replay.library import Handle, library
+from edgemem.replay.parts import unit_of, units_of
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.room import Room
-from edgemem.replay.slots import unit_of, units_of
 from edgemem.replay.stack import is_on
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from edgemem.replay.arena import ArenaMemory
     from edgemem.replay.call import Call
-    from edgemem.replay.families import Family, ReadyPlan
+    from edgemem.replay.families import Family
     from edgemem.replay.lanes import Lane
+    from edgemem.replay.ready_plans import ReadyPlan
     from edgemem.trace.recording import Signature
 
 __all__ = ["BudgetedReplayer", "MemoryCap"]

@@ -14,19 +14,17 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from edgemem.replay.plan import replay_plan
-from edgemem.replay.small_plans import LEAST_PART, SmallPlan, elements
+from edgemem.replay.ready_plans import LEAST_PART, ReadyPlan, SmallPlan, elements
 from edgemem.trace.merged_trace import common_prefix, is_part_of, merge_traces, overlay, with_headroom
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from edgemem.replay.plan import ReplayPlan
     from edgemem.replay.store import FoundPlan
     from edgemem.trace import Trace
     from edgemem.trace.recording import Signature
 
-__all__ = ["MOST_PLANS", "Family", "Mode", "ReadyPlan"]
+__all__ = ["MOST_PLANS", "Family", "Mode", "Shapes"]
 
 Mode: TypeAlias = Literal["record", "replay", "plain"]
 Shapes: TypeAlias = "tuple[tuple[str, str, tuple[int, ...]], ...]"  # as `Signature.inputs`
@@ -42,45 +40,6 @@ _LEAST_SHARE: Final = 4  # a part of the requests smaller than 1 / this is not w
 _LEARNING_RUNS: Final = 8  # recorded after a run that did not fit, until one is found from which something is learnt
 # Runs in a row that find less than half of their requests in the arena, before a family gives up.
 _MOST_USELESS: Final = 16
-
-
-@dataclass(slots=True, eq=False)
-class ReadyPlan:
-    """A plan, and the runs that it serves: those that are part of its trace.
-
-    Attributes:
-        found: the plan.
-        ready: in the form that is replayed.
-        signature: of the largest run.
-        elements: of all inputs of that run together.
-        outside: bytes of the requests without a place in the plan: results, and blocks that outlive the run.
-    """
-
-    found: FoundPlan
-    ready: ReplayPlan
-    signature: Signature
-    elements: int
-    outside: int
-
-    @classmethod
-    def of(cls, found: FoundPlan) -> ReadyPlan:
-        """Ready to run. Raises InvalidPlanError if the allocator refuses the plan."""
-        recording = found.planset.recording
-        ready = replay_plan(found.proved)
-        assert recording is not None  # replay_plan refuses others
-        signature = recording.fingerprint.signature
-        outside = int(found.trace.size.sum() - found.planset.problem.size.sum())
-        return cls(found, ready, signature, elements(signature.inputs), outside)
-
-    @property
-    def requests(self) -> int:
-        """How many requests that run makes."""
-        return len(self.trace.requests)
-
-    @property
-    def trace(self) -> Trace:
-        """What the plan is made for."""
-        return self.found.trace
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)

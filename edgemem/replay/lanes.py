@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgemem.replay.arena import Arena, ArenaMemory
-    from edgemem.replay.slots import Slot
+    from edgemem.replay.parts import ArenaPart
 
 __all__ = ["Counters", "Lane", "Lanes"]
 
@@ -44,7 +44,7 @@ class Lane:
     Attributes:
         context: where it is recorded or replayed.
         memory: its arena, if it ever had one.
-        slot: the part of an arena that the run in it has, where runs have parts.
+        part: the part of an arena that the run in it has, where runs have parts.
         generation: of the plans that the arena was made for.
         counts: runs, runs that were served whole, and runs that were not.
         touched: bytes that runs used at once since the arena had no pages, at most.
@@ -53,7 +53,7 @@ class Lane:
 
     context: Context
     memory: ArenaMemory | None = None
-    slot: Slot | None = None
+    part: ArenaPart | None = None
     generation: int = -1
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
     touched: int = 0

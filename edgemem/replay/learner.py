@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from edgemem.errors import EdgememError, InvalidPlanError, RuntimeBindError
 from edgemem.proof import prove
 from edgemem.replay.context import trace_of
-from edgemem.replay.families import Family, ReadyPlan
+from edgemem.replay.families import Family
 from edgemem.replay.library import Stats, library
 from edgemem.replay.logger import logger
-from edgemem.replay.slots import UNITS, unit_of
-from edgemem.replay.small_plans import PARTS, SMALL_PART, SmallPlan, elements
+from edgemem.replay.parts import UNITS, unit_of
+from edgemem.replay.ready_plans import PARTS, SMALL_PART, ReadyPlan, SmallPlan, elements
 from edgemem.replay.store import FoundPlan
 from edgemem.replay.worker import worker
 from edgemem.trace.merged_trace import between

@@ -22,16 +22,17 @@ from edgemem.replay.context import POISON, RECORD, is_inside_run
 from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import Learner
 from edgemem.replay.library import HOST, Stats, library
+from edgemem.replay.parts import ArenaParts
 from edgemem.replay.policy import ReplayPolicy
-from edgemem.replay.slots import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from edgemem.plans import PlanSet
     from edgemem.replay.arena import Arena
-    from edgemem.replay.families import Family, ReadyPlan
+    from edgemem.replay.families import Family
     from edgemem.replay.lanes import Counters, Lane
+    from edgemem.replay.ready_plans import ReadyPlan
     from edgemem.replay.store import StoredPlans
     from edgemem.trace.recording import Recording, Signature
 
@@ -71,7 +72,7 @@ class Replayer:
         # Runs in a shared arena wait for it alone: one that waited for a lane, too, could hold what another waits for.
         most = sys.maxsize if shared is not None else self.policy.most_arenas or os.cpu_count() or 1
         self._lanes = Lanes(kind, make, most, shared)
-        self._slots = Slots(partial(make, has_parts=True))
+        self._parts = ArenaParts(partial(make, has_parts=True))
         self._most = most
         self._learner = Learner(plans, first=first, better=better, silent=silent, given_up=self._lanes.drop_idle_memory)
         self._shared = shared
@@ -152,7 +153,7 @@ class Replayer:
     def start_again(self) -> None:
         """After a fork, in the child: locks may have been held by threads that are not there."""
         self._learner.start_again()
-        self._slots.start_again()
+        self._parts.start_again()
 
     def totals(self) -> Counters:
         """What has happened so far."""
@@ -167,12 +168,12 @@ class Replayer:
 
     def arena_bytes(self) -> int:
         """Bytes of all arenas that the session has now, the shared one included."""
-        return self._lanes.arena_bytes() + self._slots.bytes()
+        return self._lanes.arena_bytes() + self._parts.bytes()
 
     def trim(self) -> None:
         """Give back what no run uses now: arenas, the free pages of the pool, and what the C library keeps."""
         self._lanes.drop_idle_memory()
-        self._slots.drop_idle()
+        self._parts.drop_idle()
         library().trim()
 
     def shrink_idle(self, now: float, idle_s: float) -> bool:
@@ -183,7 +184,7 @@ class Replayer:
         """Release every arena and plan; what is in use follows when its run ends."""
         self._learner.close()
         self._lanes.close()
-        self._slots.drop_idle()
+        self._parts.drop_idle()
         library().trim()
 
     def _learnt(self, run: Call[_Result]) -> _Result:
@@ -285,9 +286,9 @@ class Replayer:
             return result, is_whole, events
         finally:
             lane.context.end_if_active()
-            slot, lane.slot = lane.slot, None
-            if slot is not None:
-                self._slots.give(slot)
+            part, lane.part = lane.part, None
+            if part is not None:
+                self._parts.give(part)
             self._lanes.give(lane)
             if not is_whole:
                 self._learner.leave_pool(run.family, run.generation)
@@ -323,7 +324,7 @@ class Replayer:
         flags |= self._flags
         if lane.context.begin_replay(served.ready, memory, flags):
             return True
-        if self._shared is None and lane.slot is None and memory.left:  # a block that outlived its run
+        if self._shared is None and lane.part is None and memory.left:  # a block that outlived its run
             memory = self._lanes.new_memory(lane, memory.size, self._learner.generation)
             return lane.context.begin_replay(served.ready, memory, flags)
         return False
@@ -336,8 +337,8 @@ class Replayer:
         try:
             if self._shared is not None:
                 return self._shared.take(served.ready.size)
-            if lane.slot is not None:
-                return lane.slot.memory
+            if lane.part is not None:
+                return lane.part.memory
             size, generation = served.ready.size, self._learner.generation
             if lane.memory is None or lane.memory.size < size or lane.generation != generation:
                 return self._lanes.new_memory(lane, max(self._learner.arena_size, size), generation)
@@ -351,12 +352,12 @@ class Replayer:
         """A lane for a run, with a part of an arena, once runs have parts of one."""
         if not self._learner.has_smaller or self._shared is not None:
             return self._lanes.take()
-        slot = None
+        part = None
         if served is not None and served.ready.size <= self._learner.arena_size:
             with suppress(MemoryError):  # which the lane will find again
-                slot = self._slots.take(served.ready.size, self._learner.arena_size, self._most_sliced())
+                part = self._parts.take(served.ready.size, self._learner.arena_size, self._most_sliced())
         lane = self._lanes.take_bare()
-        lane.slot = slot
+        lane.part = part
         return lane
 
     def _most_sliced(self) -> int:

@@ -7,10 +7,10 @@ import weakref
 
 from edgemem.replay.turns import Turns
 
-__all__ = ["Place", "Room"]
+__all__ = ["Room", "RunPlace"]
 
 
-class Place:
+class RunPlace:
     """What a run has that may run; one that an exception takes away is given back with its last reference."""
 
     __slots__ = ("__weakref__", "size")
@@ -30,18 +30,18 @@ class Room:
         self.has_waited = False
         self._lock = threading.Lock()
         self._turns = Turns()
-        self._inside: weakref.WeakSet[Place] = weakref.WeakSet()
-        self._waiting: weakref.WeakSet[Place] = weakref.WeakSet()
-        self._alone: weakref.WeakSet[Place] = weakref.WeakSet()  # that are alone, or wait to be
+        self._inside: weakref.WeakSet[RunPlace] = weakref.WeakSet()
+        self._waiting: weakref.WeakSet[RunPlace] = weakref.WeakSet()
+        self._alone: weakref.WeakSet[RunPlace] = weakref.WeakSet()  # that are alone, or wait to be
 
-    def enter(self, size: int, most: int) -> Place:
+    def enter(self, size: int, most: int) -> RunPlace:
         """As one of the runs that take at most `most` bytes at once, `size` of them this one.
 
         A run that needs more than that is let in when no other is inside. No run overtakes one that waits for more.
         """
-        place = Place(size)
+        place = RunPlace(size)
 
-        def look() -> Place | None:
+        def look() -> RunPlace | None:
             with self._lock:
                 if self._alone or (self._waiting and any(other.size > size for other in self._waiting)):
                     return None
@@ -62,12 +62,12 @@ class Room:
                 self._waiting.discard(place)
             self._turns.all()
 
-    def enter_alone(self) -> Place:
+    def enter_alone(self) -> RunPlace:
         """As the only run; runs that come later wait."""
-        place = Place(0)
+        place = RunPlace(0)
         self._alone.add(place)
 
-        def look() -> Place | None:
+        def look() -> RunPlace | None:
             with self._lock:
                 if self._inside:
                     return None
@@ -76,7 +76,7 @@ class Room:
 
         return look() or self._turns.wait(look)
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: RunPlace) -> None:
         """The run has ended."""
         with self._lock:
             self._inside.discard(place)

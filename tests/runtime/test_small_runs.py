@@ -18,11 +18,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import edgemem
-from edgemem.replay import room, slots
+from edgemem.replay import parts, room
 from edgemem.replay.arena import ArenaMemory
 from edgemem.replay.library import library
+from edgemem.replay.parts import UNITS, ArenaParts, unit_of
 from edgemem.replay.room import Room
-from edgemem.replay.slots import UNITS, Slots, unit_of
 from edgemem.replay.worker import worker
 from edgemem.trace import Trace
 from edgemem.trace.merged_trace import between, is_part_of
@@ -129,9 +129,9 @@ def test_no_run_overtakes_a_larger_one_that_waits() -> None:
     goes_on, order = threading.Event(), list[str]()
     threads = begun(program, 2, goes_on)
     for size, name in ((MOST, "large"), (2, "small")):
-        waiting = len(program.replayer._slots._waiting)
+        waiting = len(program.replayer._parts._waiting)
         threads += at_once(partial(run, program, size, partial(order.append, name)))
-        until(lambda waiting=waiting: len(program.replayer._slots._waiting) > waiting)  # type: ignore[misc]
+        until(lambda waiting=waiting: len(program.replayer._parts._waiting) > waiting)  # type: ignore[misc]
     assert order == []
     goes_on.set()
     joined(threads)
@@ -200,41 +200,41 @@ def test_a_forked_child_has_arenas_of_its_own() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_slots_never_lie_on_each_other() -> None:
+def test_parts_never_lie_on_each_other() -> None:
     """Random parts, given back in any order, against a list of the bytes that are in use."""
     rng = random.Random(0)
     most, size = 3, 64 * UNITS * 5 - 100
-    given = Slots(partial(ArenaMemory, has_parts=True))
-    taken: list[slots.Slot] = []
+    given = ArenaParts(partial(ArenaMemory, has_parts=True))
+    taken: list[parts.ArenaPart] = []
     for _ in range(2000):
-        free = most * UNITS - sum(slot.units for slot in taken)
+        free = most * UNITS - sum(part.units for part in taken)
         needed = rng.choice([1, unit_of(size), 2 * unit_of(size), 3 * unit_of(size), size])
-        units = slots.units_of(needed, size)
+        units = parts.units_of(needed, size)
         if rng.random() < 0.5 and any(fits(taken, given, units, most)):
-            slot = given.take(needed, size, most)
-            assert slot.memory is not None
-            assert slot.memory.size >= needed
-            taken.append(slot)
-            places = sorted(place(slot) for slot in taken)
+            part = given.take(needed, size, most)
+            assert part.memory is not None
+            assert part.memory.size >= needed
+            taken.append(part)
+            places = sorted(place(part) for part in taken)
             assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(places))
             assert given.bytes() <= most * unit_of(size) * UNITS
-            assert sum(slot.units for slot in taken) <= most * UNITS
+            assert sum(part.units for part in taken) <= most * UNITS
         elif taken:
             given.give(taken.pop(rng.randrange(len(taken))))
         assert free >= 0
-    for slot in taken:
-        given.give(slot)
+    for part in taken:
+        given.give(part)
     given.drop_idle()
     assert given.bytes() == 0
 
 
-def place(slot: slots.Slot) -> tuple[int, int]:
+def place(part: parts.ArenaPart) -> tuple[int, int]:
     """Its address and bytes."""
-    assert slot.memory is not None
-    return int(slot.memory.as_bytes().ctypes.data), slot.memory.size
+    assert part.memory is not None
+    return int(part.memory.as_bytes().ctypes.data), part.memory.size
 
 
-def fits(taken: list[slots.Slot], given: Slots, units: int, most: int) -> list[bool]:
+def fits(taken: list[parts.ArenaPart], given: ArenaParts, units: int, most: int) -> list[bool]:
     """For each place of so many units, aligned to as many, in an arena that there is or may be: whether it is free."""
     found = [len(given._arenas) < most]
     for arena in given._arenas:
@@ -243,10 +243,10 @@ def fits(taken: list[slots.Slot], given: Slots, units: int, most: int) -> list[b
     return found
 
 
-@pytest.mark.parametrize("kind", ["room", "slots"])
+@pytest.mark.parametrize("kind", ["room", "parts"])
 def test_an_exception_at_any_point_leaves_what_a_run_had_to_others(kind: str) -> None:
     """As from a signal's handler, which runs between any two lines."""
-    places = (room.__file__, slots.__file__, threading.__file__)
+    places = (room.__file__, parts.__file__, threading.__file__)
 
     def enter(given: Any) -> Any:
         return given.enter(1, 1) if kind == "room" else given.take(640, 640, 1)
@@ -255,7 +255,7 @@ def test_an_exception_at_any_point_leaves_what_a_run_had_to_others(kind: str) ->
         (given.leave if kind == "room" else given.give)(place)
 
     for point in range(300):
-        given: Any = Room() if kind == "room" else Slots(partial(ArenaMemory, has_parts=True))
+        given: Any = Room() if kind == "room" else ArenaParts(partial(ArenaMemory, has_parts=True))
         left = [point]
 
         def interrupt(frame: FrameType, event: str, _: object, left: list[int] = left) -> Any:

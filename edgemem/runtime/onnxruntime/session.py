@@ -72,8 +72,8 @@ class InferenceSession:
             `warmup` those of `warm_up` alone; `never` none, so that only stored plans are used.
         background: make plans on a thread of their own, while runs go on; False makes them before the recorded run
             returns, and others wait for it.
-        most_arenas: how many runs at once have an arena, as many as there are processors by default; further ones wait
-            for their turn.
+        most_arenas: how many arenas there are, as many as there are processors by default. Each serves one run at once,
+            or several smaller ones; further ones wait for their turn.
         max_bytes: the most that arenas, and blocks of runs outside them, may take; results count until they are freed,
             weights do not. Runs wait while others take too much; one that does not fit even alone is refused.
         idle_seconds: arenas go that no run used for so long, at once where memory is short, and pages no run needed.

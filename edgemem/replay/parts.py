@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from edgemem.replay.arena import ArenaMemory
 
-__all__ = ["UNITS", "Slot", "Slots", "unit_of", "units_of"]
+__all__ = ["UNITS", "ArenaPart", "ArenaParts", "unit_of", "units_of"]
 
 UNITS: Final = 16  # of an arena; a run has 1, 2, 4, 8 or all of them, side by side
 _ALIGNMENT: Final = 64
@@ -38,11 +38,11 @@ class _SlicedArena:
         self.whole = whole
         self.unit = whole.size // UNITS
         self.parts: dict[tuple[int, int], ArenaMemory] = {}
-        self.taken: weakref.WeakSet[Slot] = weakref.WeakSet()
+        self.taken: weakref.WeakSet[ArenaPart] = weakref.WeakSet()
 
     def free(self, units: int) -> int | None:
         """The first unit of a free part of so many."""
-        taken = {k for slot in self.taken for k in range(slot.begin, slot.begin + slot.units)}
+        taken = {k for part in self.taken for k in range(part.begin, part.begin + part.units)}
         return next((k for k in range(0, UNITS, units) if taken.isdisjoint(range(k, k + units))), None)
 
     def memory(self, begin: int, units: int) -> ArenaMemory:
@@ -66,7 +66,7 @@ class _SlicedArena:
             self.whole.close()
 
 
-class Slot:
+class ArenaPart:
     """What a run has of an arena; one that an exception takes away is given back with its last reference."""
 
     __slots__ = ("__weakref__", "arena", "begin", "memory", "units")
@@ -78,7 +78,7 @@ class Slot:
         self.memory: ArenaMemory | None = None
 
 
-class Slots:
+class ArenaParts:
     """Some arenas of one size; a run that finds no part of one free waits.
 
     Args:
@@ -95,63 +95,63 @@ class Slots:
         self._lock = threading.Lock()
         self._turns = Turns()
         self._arenas: list[_SlicedArena] = []
-        self._waiting: weakref.WeakSet[Slot] = weakref.WeakSet()
+        self._waiting: weakref.WeakSet[ArenaPart] = weakref.WeakSet()
 
-    def take(self, needed: int, size: int, most: int) -> Slot:
+    def take(self, needed: int, size: int, most: int) -> ArenaPart:
         """A part of `needed` bytes of one of `most` arenas of `size` bytes, until `give`.
 
         While runs wait for larger parts, no other one goes into as many of the arenas, those in which least is taken.
         Raises as `make` if there is no memory for an arena.
         """
-        slot = Slot(units_of(needed, size))
+        part = ArenaPart(units_of(needed, size))
 
-        def look() -> Slot | None:
+        def look() -> ArenaPart | None:
             with self._lock:
                 if size != self._size:
                     for arena in self._arenas:
                         arena.close_if_free()
                     self._size, self._arenas = size, []
-                larger = sum(other.units > slot.units for other in self._waiting) if self._waiting else 0
-                return slot if self._found(slot, most - larger) else None
+                larger = sum(other.units > part.units for other in self._waiting) if self._waiting else 0
+                return part if self._found(part, max(most - larger, 0)) else None
 
         if look() is not None:
-            return slot
+            return part
         with self._lock:
-            self._waiting.add(slot)
+            self._waiting.add(part)
         try:
             return self._turns.wait(look)
         finally:
             with self._lock:
-                self._waiting.discard(slot)
+                self._waiting.discard(part)
             self._turns.all()
 
-    def _found(self, slot: Slot, most: int) -> bool:
+    def _found(self, part: ArenaPart, most: int) -> bool:
         # The fullest arena, so that another one stays whole for a run of the largest.
-        for arena in sorted(self._arenas, key=lambda arena: -sum(slot.units for slot in arena.taken))[:most]:
-            begin = arena.free(slot.units)
+        for arena in sorted(self._arenas, key=lambda arena: -sum(taken.units for taken in arena.taken))[:most]:
+            begin = arena.free(part.units)
             if begin is None:
                 continue
             try:
-                slot.memory = arena.memory(begin, slot.units)
+                part.memory = arena.memory(begin, part.units)
             except MemoryError:  # a block that outlived its run; the arena goes with its last run
                 self._arenas.remove(arena)
                 arena.close_if_free()
             else:
-                slot.arena, slot.begin = arena, begin
-                arena.taken.add(slot)
+                part.arena, part.begin = arena, begin
+                arena.taken.add(part)
                 return True
         if len(self._arenas) >= most:
             return False
         self._arenas.append(_SlicedArena(self._make(UNITS * unit_of(self._size))))
-        return self._found(slot, most)
+        return self._found(part, most)
 
-    def give(self, slot: Slot) -> None:
+    def give(self, part: ArenaPart) -> None:
         """Let other runs have it."""
         with self._lock:
-            if slot.arena is not None:
-                slot.arena.taken.discard(slot)
-                if slot.arena not in self._arenas:
-                    slot.arena.close_if_free()
+            if part.arena is not None:
+                part.arena.taken.discard(part)
+                if part.arena not in self._arenas:
+                    part.arena.close_if_free()
         if self._turns:
             self._turns.all()
 
