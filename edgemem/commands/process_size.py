@@ -128,9 +128,11 @@ def process_size(
         for k, dims in enumerate(choices):
             if size := _stored(stored, shapes[k], None if input_shapes else dims):
                 arenas[k] = MemoryPart(ARENA, size, "recorded, in the file")
+        peaks = [opened[0]["load_peak"]]
         for k in _to_record(plans, arenas):
             requests = process_parts.save_requests([make_feeds(model.forms, bound[k])], folder)
             answer = _answer({**task, "what": "record", "requests": requests}, timeout_s)
+            peaks.append(answer["load_peak"])
             arenas[k] = MemoryPart(ARENA, answer["planned"], "recorded here")
             plans[k] = plans[k] or (answer["planned"], answer["outputs"])
         base = min(arenas, key=lambda k: arenas[k].size)
@@ -143,9 +145,11 @@ def process_size(
                 copytree(task["cache"], cache)
             question = {**task, "what": "open", "requests": requests, "cache": str(cache)}
             opened.append(_answer(question, timeout_s))
+            peaks.append(opened[-1]["load_peak"])
     grown = _grown(opened, arenas[base].size)
     arenas = {k: replace(part, size=int(part.size * grown)) for k, part in arenas.items()}
-    opened_once = process_parts.opened_parts(opened[-1], model.weights, opened[-1]["weights_touched"])
+    usual = sorted(opened[1:], key=lambda each: each.get("left", 0))[len(opened) // 2 - 1]
+    opened_once = process_parts.opened_parts(usual, model.weights, usual["weights_touched"])
     points = []
     for k, dims in enumerate(choices):
         planned, outputs = plans[k] or (0, 0)
@@ -160,7 +164,7 @@ def process_size(
             MemoryPart(process_parts.OUTPUTS, outputs, _COMPUTED),
         )
         points.append(SizePoint(dict(dims), (*opened_once, *of_runs)))
-    return ProcessSize(tuple(points), processes, threads, max(each["load_peak"] for each in opened))
+    return ProcessSize(tuple(points), processes, threads, max(peaks))
 
 
 def process_size_data(size: ProcessSize) -> dict[str, Any]:
