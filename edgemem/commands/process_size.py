@@ -8,7 +8,7 @@ which tells libraries, weights, load and what runs leave. All sizes and numbers 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from shutil import copytree
@@ -146,8 +146,6 @@ def process_size(
             question = {**task, "what": "open", "requests": requests, "cache": str(cache)}
             opened.append(_answer(question, timeout_s))
             peaks.append(opened[-1]["load_peak"])
-    grown = _grown(opened, arenas[base].size)
-    arenas = {k: replace(part, size=int(part.size * grown)) for k, part in arenas.items()}
     usual = sorted(opened[1:], key=lambda each: each.get("left", 0))[len(opened) // 2 - 1]
     opened_once = process_parts.opened_parts(usual, model.weights, usual["weights_touched"])
     points = []
@@ -226,16 +224,6 @@ def _to_record(plans: Sequence[tuple[int, int] | None], arenas: Mapping[int, Mem
     if arenas or unplanned:
         return unplanned
     return [min(range(len(plans)), key=lambda k: plans[k] or (0, 0))]
-
-
-def _grown(opened: Sequence[Mapping[str, Any]], recorded: int) -> float:
-    """How much larger the arena becomes that processes come to which begin with the plan of another process.
-
-    Where ONNX Runtime asks for the same memory in every process, it stays as it is. RandWire's graph is optimised in
-    an order that depends on addresses: no plan fits another process, which makes one with room for both.
-    """
-    came_to = [each["planned"] for each in opened if each.get("planned")]
-    return max(1.0, sum(came_to) / len(came_to) / recorded) if came_to and recorded else 1.0
 
 
 def _answer(task: Mapping[str, Any], timeout_s: float | None) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def _opened(task: Task) -> dict[str, Any]:
     """What the process takes before it opens the session, and with it open and nothing free in the C library; bytes.
 
     With a request, as a server has it, with what the C library keeps free; and what runs leave beside inputs, arena
-    and results (`left`), the code that they touch, and the arena of the plan that they came to.
+    and results (`left`), and the code that they touch.
     """
     if task["configuration"] in _SESSIONS:
         import edgemem.runtime.onnxruntime.session  # noqa: F401 - a library, not the model
@@ -123,11 +123,10 @@ def _ran(session: Any, requests: _Requests, opened: int, folder: str) -> dict[st
         session.wait(_PLAN_S)  # where the plan does not fit, another one is made
     gc.collect()
     anonymous, resident = anonymous_bytes() or 0, resident_bytes() or 0
-    planned = session.memory.planned
-    known = requests.kept + planned + sum(r.nbytes for r in results if isinstance(r, np.ndarray))
+    known = requests.kept + session.memory.planned + sum(r.nbytes for r in results if isinstance(r, np.ndarray))
     touched = mapped_bytes(folder)[1]
     left = max(anonymous - opened - known, 0)  # not all of the arena may be touched
-    return {"left": left, "code": resident - anonymous - touched, "weights_touched": touched, "planned": planned}
+    return {"left": left, "code": resident - anonymous - touched, "weights_touched": touched}
 
 
 def _recorded(task: Task) -> dict[str, Any]:
