@@ -153,5 +153,4 @@ def shrink(
             f"{model.name}: nothing within the limits takes {budget or 0:,} bytes or less",
             required=least,
             available=budget or 0,
-            op="",
         )

@@ -191,7 +191,6 @@ def fit(
         f"available, of which {size_text(margin)} stay free; quantise the weights, or give it more",
         required=required,
         available=budget,
-        op="",
     )
 
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands.onnx_file import read_onnx
-from edgemem.errors import MissingDependencyError
+from edgemem.errors import BudgetExceededError, MissingDependencyError
 from edgemem.formats import onnx_editor
 from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes
 from edgemem.system.child_call import Message, call_child
@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.runtime.feeds import Feeds
 
-__all__ = ["ARENA", "INPUTS", "OUTPUTS", "MemoryPart", "ServedFile", "child_answer", "opened_parts", "save_requests"]
+__all__ = [
+    "ARENA",
+    "INPUTS",
+    "OUTPUTS",
+    "MemoryPart",
+    "ServedFile",
+    "check_budget",
+    "child_answer",
+    "opened_parts",
+    "save_requests",
+]
 
 INPUTS: Final = "inputs"
 ARENA: Final = "arena, workspace"
@@ -115,3 +125,13 @@ def save_requests(requests: Iterable[Feeds], folder: Path) -> list[dict[str, tup
             file.write_bytes(value.tobytes())
             saved[-1][name] = (str(file), value.dtype.str, value.shape, value.nbytes)
     return saved
+
+
+def check_budget(required: int, budget: int | None, message: str) -> None:
+    """Raise BudgetExceededError if more bytes are required than `budget` has.
+
+    `message` says so, with `{required:,}` and `{available:,}` where the two figures go.
+    """
+    if budget is not None and required > budget:
+        text = message.format(required=required, available=budget)
+        raise BudgetExceededError(text, required=required, available=budget)

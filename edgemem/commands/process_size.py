@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands import process_parts
 from edgemem.commands.process_parts import ARENA, MemoryPart, ServedFile
-from edgemem.errors import BudgetExceededError, ModelError, UnsupportedError
+from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Bindings, load_model
 from edgemem.model.dtypes import byte_size
 from edgemem.model.ranges import in_ranges
@@ -176,13 +176,8 @@ def process_size_data(size: ProcessSize) -> dict[str, Any]:
 
 def check_processes(size: ProcessSize, budget: int | None) -> None:
     """Raise BudgetExceededError if the processes take more than `budget` bytes at any point or while they load."""
-    if budget is not None and size.largest > budget:
-        raise BudgetExceededError(
-            f"the processes take {size.largest:,} bytes, {budget:,} are available; the parts are above",
-            required=size.largest,
-            available=budget,
-            op="",
-        )
+    message = "the processes take {required:,} bytes, {available:,} are available; the parts are above"
+    process_parts.check_budget(size.largest, budget, message)
 
 
 def _planned(path: Path, bindings: Bindings) -> tuple[int, int] | None:

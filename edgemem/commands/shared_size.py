@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from edgemem.commands.process_parts import ARENA
+from edgemem.commands.process_parts import ARENA, check_budget
 from edgemem.commands.process_size import process_size
 from edgemem.commands.size import size_of
-from edgemem.errors import BudgetExceededError, ModelError
+from edgemem.errors import ModelError
 from edgemem.records.micro_arena import shared_arena
 from edgemem.records.micro_builds import INSTALLED, build_of
 from edgemem.runtime.tflite_file import open_model
@@ -93,13 +93,7 @@ def shared_size(
 
 def check_shared(size: SharedSize, budget: int | None) -> None:
     """Raise BudgetExceededError if the models need more than `budget` bytes."""
-    if budget is not None and size.arena > budget:
-        raise BudgetExceededError(
-            f"{size.arena:,} bytes required, {budget:,} available; the models are above",
-            required=size.arena,
-            available=budget,
-            op="",
-        )
+    check_budget(size.arena, budget, "{required:,} bytes required, {available:,} available; the models are above")
 
 
 def _arena_of(path: Path, timeout_s: float | None) -> int:

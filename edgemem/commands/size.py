@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgemem.commands.process_parts import check_budget
 from edgemem.commands.run_litert import bind_litert
-from edgemem.errors import BudgetExceededError, PlanError
+from edgemem.errors import PlanError
 from edgemem.planning.verification import plans_of
 from edgemem.runtime.executors import LITERT
 from edgemem.runtime.litert.probe import probe_apart
@@ -107,17 +108,15 @@ def check_size(size: ModelSize, budget: int | None) -> None:
     """Raise BudgetExceededError if the model needs more RAM than `budget` bytes, PlanError if that is not known."""
     if budget is None:
         return
-    least = size.ram if size.ram is not None else size.activations
-    if least is not None and least > budget:
-        raise BudgetExceededError(
-            f"{'' if size.ram is not None else 'at least '}{least:,} bytes of RAM required, {budget:,} available; the "
-            "parts are above: plan the model, reorder it or make its input smaller",
-            required=least,
-            available=budget,
-            op="",
-        )
-    if size.ram is None:
-        raise PlanError(f"whether the model needs more than {budget:,} bytes is not known: {size.reason}")
+    message = (
+        "{required:,} bytes of RAM required, {available:,} available; the parts are above: plan the model, reorder it "
+        "or make its input smaller"
+    )
+    if size.ram is not None:
+        check_budget(size.ram, budget, message)
+        return
+    check_budget(size.activations or 0, budget, f"at least {message}")
+    raise PlanError(f"whether the model needs more than {budget:,} bytes is not known: {size.reason}")
 
 
 def _in_tflm(path: Path, model: TfliteModel, timeout_s: float | None) -> ModelSize:

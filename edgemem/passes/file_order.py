@@ -7,10 +7,10 @@ next layer. Fused operators keep the name of their last result, which tells thei
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from edgemem.model.topological_order import ranked_order
 from edgemem.schedule.order import find_order
 
 if TYPE_CHECKING:
@@ -57,20 +57,4 @@ def order_like(graph: Graph, written: Iterable[Iterable[str]]) -> tuple[int, ...
     fixed = [k for k, op in enumerate(graph.ops) if op.ordered]
     for before, after in pairwise(fixed):
         waits[after].add(before)
-    readers: dict[int, list[int]] = {}
-    for k, wait in enumerate(waits):
-        for w in wait:
-            readers.setdefault(w, []).append(k)
-    ready: list[tuple[int, int]] = []
-    for k, wait in enumerate(waits):
-        if not wait:
-            heappush(ready, (rank[k], k))
-    order = []
-    while ready:
-        _, k = heappop(ready)
-        order.append(k)
-        for reader in readers.get(k, ()):
-            waits[reader].discard(k)
-            if not waits[reader]:
-                heappush(ready, (rank[reader], reader))
-    return tuple(order)
+    return ranked_order(waits, rank)

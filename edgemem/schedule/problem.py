@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 
 from edgemem import native
 from edgemem.model.steps import steps_of
+from edgemem.model.topological_order import inverse
 from edgemem.records.lifetime import find_lives, find_sharing, memory_size, merge
 from edgemem.records.sizes import padded
 from edgemem.records.tensor_requests import readers_before_writers
 from edgemem.schedule.bodies import measure_bodies, owners_of
-from edgemem.schedule.inverse import inverse
 from edgemem.schedule.precedence import find_precedence
 
 if TYPE_CHECKING:
@@ -114,13 +114,6 @@ class OrderProblem:
     def born(self) -> tuple[int, ...]:
         """For each operator the size of all of its results."""
         return tuple(sum(self.size[c] for c in w) for w in self.writes)
-
-    @cached_property
-    def staying(self) -> tuple[int, ...]:
-        """For each operator what is alive after it of its results, unless they took memory, and of its bodies."""
-        stays = [bool(r) or c in self.kept or c in self.lingers for c, r in enumerate(self.readers)]
-        staying = (sum(self.size[c] for c in w if stays[c]) for w in self.writes)
-        return tuple(s + left for s, left in zip(staying, self.leaves, strict=True))
 
     @cached_property
     def kernel(self) -> native.kernels.OrderProblem:

@@ -193,7 +193,7 @@ class Search:
             if self._limits.budget is None or least.memory <= self._limits.budget:
                 raise NumericDifferenceError(f"{self._path.name}: {found.explanation}", largest=float("inf"))
             raise BudgetExceededError(
-                f"{self._path.name}: {found.explanation}", required=least.memory, available=self._limits.budget, op=""
+                f"{self._path.name}: {found.explanation}", required=least.memory, available=self._limits.budget
             )
         return self.made(found.best, found)
 
@@ -216,7 +216,6 @@ class Search:
                 f"{self._path.name}: {candidate.memory:,} bytes with {text}, {self._limits.budget:,} are allowed",
                 required=candidate.memory,
                 available=self._limits.budget,
-                op="",
             )
         before = () if not candidate.text else (self._shop.candidate(self._shop.start),)
         return self.made(candidate, Found((*before, candidate), (candidate,), (), candidate, **self._of_the_model()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto
 
 from edgemem.errors import ModelError
+from edgemem.model.topological_order import ranked_order
 from edgemem_converters.onnx.external_data import tensors
 from edgemem_converters.onnx.functions import drop_values
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES
@@ -39,21 +39,7 @@ def priority_order(data: bytes) -> tuple[int, ...]:
     nodes = scope_of(model, Path())[0].nodes
     writer = {name: k for k, node in enumerate(nodes) for name in node.outputs if name}
     waits = [{writer[n] for n in (*node.inputs, *node.captured) if n in writer} for node in nodes]
-    rank = [(node.proto.op_type not in _HOISTED, k) for k, node in enumerate(nodes)]
-    order: list[int] = []
-    ready = sorted(rank[k] for k, wait in enumerate(waits) if not wait)  # a heap
-    readers: dict[int, list[int]] = {}
-    for k, wait in enumerate(waits):
-        for w in wait:
-            readers.setdefault(w, []).append(k)
-    while ready:
-        _, k = heappop(ready)
-        order.append(k)
-        for reader in readers.get(k, ()):
-            waits[reader].discard(k)
-            if not waits[reader]:
-                heappush(ready, rank[reader])
-    return tuple(order)
+    return ranked_order(waits, [int(node.proto.op_type not in _HOISTED) for node in nodes])
 
 
 def reordered(data: bytes, order: Sequence[int]) -> bytes:

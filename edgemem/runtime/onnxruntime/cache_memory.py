@@ -112,7 +112,6 @@ class CacheBudget:
                     "states, or give them more",
                     required=others + size,
                     available=self.most,
-                    op="",
                 )
             self._held[holder] = size
 

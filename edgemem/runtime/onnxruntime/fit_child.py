@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +12,7 @@ from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 from edgemem.runtime.onnxruntime.decoder import DecoderState
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.system.child_call import Message, serve
+from edgemem.system.process_memory import begin_peak, peak_bytes, resident_bytes, trim_heap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,18 +64,16 @@ def _state(task: Mapping[str, Any], session: InferenceSession, context: int, chu
 def measure(task: Mapping[str, Any]) -> dict[str, Any]:
     """Resident memory of this process in bytes: the peak while `loading`, with it `loaded`, and the `peak` afterwards.
 
-    After a warm-up the caches are filled, so that all their memory is taken; then one chunk of a prompt and some tokens
-    run at the end of them.
+    0 where the system does not tell it. After a warm-up the caches are filled, so that all their memory is taken; then
+    one chunk of a prompt and some tokens run at the end of them.
     """
     session = _session(task)
     _ = session.memory  # loads what the first run would
-    loading = status("VmHWM:")
+    loading = peak_bytes() or 0
     gc.collect()
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # glibc's; what loading left free is no part of what the session takes
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    loaded = status("VmRSS:")
+    trim_heap()  # what loading left free is no part of what the session takes
+    begin_peak()
+    loaded = resident_bytes() or 0
     context, chunk = task["context"], min(task["chunk"], task["context"])
     state = _state(task, session, context, chunk)
     state.warm_up()
@@ -86,16 +82,8 @@ def measure(task: Mapping[str, Any]) -> dict[str, Any]:
     state.skip(context - chunk - steps)
     for count in (chunk, *[1] * steps):
         state.step(np.ones((task["batch"], count), np.int64))
-    memory = {"loading": loading, "loaded": loaded, "peak": status("VmHWM:")}
+    memory = {"loading": loading, "loaded": loaded, "peak": peak_bytes() or 0}
     return memory | {"mode": state.report.mode, "reason": state.report.reason}
-
-
-def status(key: str) -> int:
-    """A figure of this process in bytes; 0 where the system does not tell."""
-    with suppress(OSError):
-        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
-    return 0
 
 
 if __name__ == "__main__":

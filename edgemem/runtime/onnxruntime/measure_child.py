@@ -21,6 +21,7 @@ from edgemem.system.process_memory import (
     peak_bytes,
     proportional_bytes,
     resident_bytes,
+    trim_heap,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _opened(task: Task) -> dict[str, Any]:
     if task["configuration"] in _SESSIONS:
         _ = session.memory  # loads what the first run would
     if not task["requests"]:
-        _trim()
+        trim_heap()
     gc.collect()
     anonymous, resident = anonymous_bytes(), resident_bytes()
     mapped, touched = mapped_bytes(task["folder"])
@@ -154,7 +155,7 @@ def _served(task: Task) -> dict[str, Any]:
     session = _session(task)
     answer: dict[str, Any] = {"load_ms": (time.perf_counter() - began) * 1e3, "load_peak": peak_bytes()}
     if task["configuration"] == "trimmed":
-        _trim()
+        trim_heap()
     requests = _Requests(task)
     times, outputs, results = [], 0, None
     for k in range(task["warm"] + task["repeats"]):
@@ -167,14 +168,14 @@ def _served(task: Task) -> dict[str, Any]:
         if k < task["warm"] and task["configuration"] in _SESSIONS:
             session.wait(_PLAN_S)  # a plan is made in the background; the timed runs are those with one
         if k == task["warm"] - 1 and task["configuration"] == "trimmed":
-            _trim()
+            trim_heap()
     gc.collect()
     _meet(task, "served")
     answer |= {"resident": resident_bytes(), "anonymous": anonymous_bytes(), "proportional": proportional_bytes()}
     answer |= {"peak": peak_bytes(), "inputs": requests.kept, "weights_touched": mapped_bytes(task["folder"])[1]}
     _meet(task, "read")
     del results
-    _trim()
+    trim_heap()
     answer["trimmed"] = resident_bytes()
     answer |= {"first_ms": times[0], "latencies_ms": times[task["warm"] :], "outputs": outputs}
     if task["configuration"] in _SESSIONS:
@@ -195,14 +196,6 @@ def _meet(task: Task, name: str) -> None:
         if (folder / "gone").exists():
             raise TimeoutError("another one of the processes that measure together has ended")
         time.sleep(_POLL_S)
-
-
-def _trim() -> None:
-    """Give what the C library holds free back to the system, where it is glibc: what a careful user does by hand."""
-    import ctypes
-
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _plan(session: Any, outputs: int) -> dict[str, Any]:
