@@ -18,8 +18,8 @@ struct em_arena {
   // Null, with the error set, if the size is impossible or another arena has some of these bytes.
   static em_arena* wrap(void* base, int64_t size, edgemem::MemoryKind kind);
 
-  // A part of an arena of parts, which stays alive as long. Null, with the error set, if the arena has no such bytes, or
-  // another part has some of them.
+  // A part of an arena of parts, which stays alive as long. Null, with the error set, if the arena has no such bytes,
+  // or another part has some of them.
   em_arena* part(int64_t offset, int64_t size);
 
   // The arena that `block` lies in, or null. It stays alive at least as long as the block is in use.

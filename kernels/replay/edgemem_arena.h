@@ -19,11 +19,11 @@
    Arenas, plans, loops, em_totals_get and the allocator itself may be used by several threads at once.
 
    Ownership. What em_arena_create, em_arena_part, em_arena_wrap, em_plan_create, em_context_create and em_loop_create
-   give is the caller's, who ends it with em_arena_release, em_plan_release, em_context_destroy or em_loop_destroy, once,
-   and does not use it afterwards. A run keeps its plan and its arena alive until em_end, a loop its arena until em_loop_stop or
-   the next em_loop_replay, and a block keeps its arena alive until it is freed, so all may be released earlier. A block
-   goes back to the pair it came from: em_allocate and em_free, em_cuda_alloc and em_cuda_free, em_torch_malloc and
-   em_torch_free.
+   give is the caller's, who ends it with em_arena_release, em_plan_release, em_context_destroy or em_loop_destroy,
+   once, and does not use it afterwards. A run keeps its plan and its arena alive until em_end, a loop its arena until
+   em_loop_stop or the next em_loop_replay, and a block keeps its arena alive until it is freed, so all may be released
+   earlier. A block goes back to the pair it came from: em_allocate and em_free, em_cuda_alloc and em_cuda_free,
+   em_torch_malloc and em_torch_free.
 
    Sizes are bytes. No size above 2^56 is ever served (2^31 - 2^20 where pointers have 32 bits).
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "planner/common/builtins.h"
+
 namespace edgemem {
 
 struct Interval {  // half-open
@@ -19,7 +21,7 @@ struct Interval {  // half-open
 class IntervalSet {
  public:
   const std::vector<Interval>& parts() const { return parts_; }
-  void prefetch() const { __builtin_prefetch(parts_.data()); }
+  void prefetch() const { edgemem::prefetch(parts_.data()); }
 
   void insert(Interval added) {
     const auto from = std::partition_point(parts_.begin(), parts_.end(),

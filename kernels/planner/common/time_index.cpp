@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "planner/common/builtins.h"
+
 namespace edgemem {
 
 namespace {
@@ -189,9 +191,9 @@ void TimeIndex::prefetch(std::size_t record) const {
   const Block& low = blocks_[spans_[record].low];
   const Block& high = blocks_[spans_[record].high];
   low.at_last.prefetch();
-  for (std::size_t i = low.ending.begin; i < low.ending.end; i += 2) __builtin_prefetch(&uses_[i]);
+  for (std::size_t i = low.ending.begin; i < low.ending.end; i += 2) edgemem::prefetch(&uses_[i]);
   high.at_first.prefetch();
-  for (std::size_t i = high.beginning.begin; i < high.beginning.end; i += 2) __builtin_prefetch(&uses_[i]);
+  for (std::size_t i = high.beginning.begin; i < high.beginning.end; i += 2) edgemem::prefetch(&uses_[i]);
 }
 
 }  // namespace edgemem

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "planner/common/builtins.h"
 #include "planner/common/records.h"
 
 namespace edgemem {
@@ -45,7 +46,7 @@ std::int64_t content(const Extent<Rank>& extent) {
   bool overflow = false;
   for (std::size_t d = 1; d < Rank; ++d) {
     empty = empty || extent[d] == 0;
-    overflow = __builtin_mul_overflow(product, extent[d], &product) || overflow;
+    overflow = multiply_overflows(product, extent[d], &product) || overflow;
   }
   if (empty) return 0;
   return overflow ? kInt64Max : product;

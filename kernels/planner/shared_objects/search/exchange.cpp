@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/common/builtins.h"
+
 namespace edgemem::object_search {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr std::array kLeeway{0.0, 0.003, 0.01, 0.03};
 // What two objects take together; a sum beyond int64 counts as its maximum.
 std::int64_t together(const Box& a, const Box& b) {
   std::int64_t sum = 0;
-  return __builtin_add_overflow(content(a), content(b), &sum) ? kInt64Max : sum;
+  return add_overflows(content(a), content(b), &sum) ? kInt64Max : sum;
 }
 
 }  // namespace
