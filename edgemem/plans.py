@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from edgemem.errors import MissingDependencyError
 from edgemem.model.profiles import KERNELS
-from edgemem.notebook.card import html_card, html_table, svg_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -190,6 +189,8 @@ class PlanSet:
 
     def _repr_html_(self) -> str:
         """For notebooks: the answer, a picture of the arena, and the smallest plans."""
+        from edgemem.notebook.card import html_card, html_table, svg_map  # sessions need none of it
+
         best, problem = self.best_offsets, self.problem
         unit = "bytes" if problem.extents is None else "texels"
         shared = self.best_shared_objects

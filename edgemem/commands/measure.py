@@ -193,8 +193,10 @@ def measure(
             for name in measured:
                 served[name] = _together({**task, "configuration": name, "what": "serve"}, processes, timeout_s)
     rows = [
-        _with_memory(_row(name, answers, memory.get(name, {})), served[name], opened[name], model.weights, processes)
-        for name, answers in measured.items()
+        _with_memory(
+            _row(name, timed, memory.get(name, {})), served[name], timed, opened[name], model.weights, processes
+        )
+        for name, timed in measured.items()
     ]
     return tuple(_compared(row, measured[row.configuration], measured.get("default", [])) for row in rows)
 
@@ -237,16 +239,22 @@ def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, A
 
 
 def _with_memory(
-    row: MeasureRow, answers: Sequence[Mapping[str, Any]], opened: Mapping[str, Any], weights: int, processes: int
+    row: MeasureRow,
+    answers: Sequence[Mapping[str, Any]],
+    timed: Sequence[Mapping[str, Any]],
+    opened: Mapping[str, Any],
+    weights: int,
+    processes: int,
 ) -> MeasureRow:
-    """The row with what its processes took, and of what that consists."""
+    """The row with what its processes took, and of what that consists; those that were timed tell the peak at load."""
     failed = next((a["failed"] for a in answers if "failed" in a), "")
     if row.unavailable or failed:
         return replace(row, unavailable=row.unavailable or failed)
+    peaks = [a.get("load_peak") for a in (*answers, *timed, opened)]
     known = [a["proportional"] for a in answers if a["proportional"] is not None]
     row = replace(
         row,
-        load_peak=max((a["load_peak"] for a in answers if a["load_peak"] is not None), default=None),
+        load_peak=max((peak for peak in peaks if peak is not None), default=None),
         peak=middle(answers, "peak"),
         resident=middle(answers, "resident"),
         anonymous=middle(answers, "anonymous"),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from edgemem.errors import EdgememError, PlanFileError
-from edgemem.model.ranges import Range, Sum, parse_dimension
 from edgemem.planfile.columns import (
     read_codes,
     read_column,
@@ -246,8 +245,13 @@ def _input_shapes(table: Table) -> dict[str, tuple[int, ...]]:
 
 
 def _ranges(table: Table) -> dict[str, Dimension]:
+    values = read_values(table, "ranges")
+    if not values:
+        return {}
+    from edgemem.model.ranges import Range, Sum, parse_dimension  # most plans have none
+
     ranges: dict[str, Dimension] = {}
-    for name, text in read_values(table, "ranges").items():
+    for name, text in values.items():
         made = parse_dimension(text) if isinstance(text, str) else text
         if not isinstance(made, Range | Sum) or str(made) != text:
             raise PlanFileError(f"the range of {name[:60]!r} is none")

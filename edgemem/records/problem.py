@@ -13,8 +13,6 @@ import numpy as np
 
 from edgemem.errors import ModelError
 from edgemem.records.columns import INT64_MAX, NumbersOf, ProblemColumns, int64_column
-from edgemem.records.fixed_places import check_places
-from edgemem.records.pins import widened
 from edgemem.records.relations import check_overlap, check_within, relation_rows
 from edgemem.system.text import short_repr
 
@@ -226,7 +224,11 @@ class Problem(ProblemColumns):
         self.size = sizes if sizes.ndim == 1 else int64_column(_checked_product(sizes))
         self.alignment = alignment
         self.given_reserved = tuple((begin, end) for begin, end in reserved)
-        self.reserved = widened(self.given_reserved, alignment)
+        self.reserved: tuple[tuple[int, int], ...] = ()
+        if self.given_reserved:
+            from edgemem.records.pins import widened  # recordings have none, and sessions load none of it
+
+            self.reserved = widened(self.given_reserved, alignment)
         check = NumbersOf(len(self.first_op), name)
         pins = check("pinned", pinned, "offset", least=-1)
         self.pinned = pins if pins is not None and (pins >= 0).any() else None
@@ -251,7 +253,10 @@ class Problem(ProblemColumns):
         self.overlap, self.within = relation_rows(relations[0], "overlap"), relation_rows(relations[1], "within")
         check_overlap(self, name)
         check_within(self, name)
-        check_places(self, name)
+        if any(given is not None for given in (self.pinned, self.overlap, self.within, self.regions)):
+            from edgemem.records.fixed_places import check_places  # as above
+
+            check_places(self, name)
 
     def _check_states(self, states: Sequence[int], name: Callable[[int], str]) -> None:
         end = int(self.last_op.max(initial=0))

@@ -23,14 +23,26 @@ __all__ = ["Arena", "ArenaMemory"]
 
 _ALIGNMENT = 64
 _GUARD_PAGE = 1
+_PARTS = 2
 
 
 class ArenaMemory(Handle):
     """An arena of `size` bytes for one run at a time. It stays allocated while a block in it is in use."""
 
-    def __init__(self, size: int, *, guard: bool = False) -> None:
+    def __init__(self, size: int, *, guard: bool = False, has_parts: bool = False) -> None:
         c = library().c
-        self.adopt(c.em_arena_create(size, _GUARD_PAGE if guard else 0), c.em_arena_release, size)
+        flags = _GUARD_PAGE * guard + _PARTS * has_parts
+        self.adopt(c.em_arena_create(size, flags), c.em_arena_release, size)
+
+    def part(self, offset: int, size: int) -> ArenaMemory:
+        """Some bytes of one that was made with `has_parts`, for runs of their own; it keeps this one.
+
+        Raises MemoryError if another part, or a block of it, has some of them.
+        """
+        c = library().c
+        made = ArenaMemory.__new__(ArenaMemory)
+        made.adopt(c.em_arena_part(self.pointer, offset, size), c.em_arena_release, size)
+        return made
 
     def adopt(self, pointer: int | None, release: Callable[[int], object], size: int) -> None:
         """Own a C arena of `size` bytes. Raises MemoryError if there is none."""
@@ -51,7 +63,7 @@ class ArenaMemory(Handle):
     @property
     def left(self) -> int:
         """Blocks in use."""
-        return int(library().c.em_arena_left(self.pointer))
+        return int(library().short.em_arena_left(self.pointer))
 
 
 class Arena:

@@ -8,24 +8,24 @@ that does not fit even then is refused. A run that must not be done again is alo
 
 from __future__ import annotations
 
-import sys
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edgemem.errors import BudgetExceededError
 from edgemem.replay.library import Handle, library
+from edgemem.replay.parts import unit_of, units_of
 from edgemem.replay.replayer import Replayer
+from edgemem.replay.room import Room
 from edgemem.replay.stack import is_on
-from edgemem.replay.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgemem.replay.arena import ArenaMemory
-    from edgemem.replay.families import Family, ReadyPlan
+    from edgemem.replay.call import Call
+    from edgemem.replay.families import Family
     from edgemem.replay.lanes import Lane
-    from edgemem.replay.replayer import Call
+    from edgemem.replay.ready_plans import ReadyPlan
     from edgemem.trace.recording import Signature
 
 __all__ = ["BudgetedReplayer", "MemoryCap"]
@@ -40,66 +40,16 @@ class MemoryCap(Handle):
         c = library().c
         super().__init__(c.em_budget_create(most), c.em_budget_release, "no budget")
         self.most = most
-        self.enter = c.em_budget_enter  # with its pointer or that of the budget before, which it gives
+        self.enter = library().short.em_budget_enter  # with its pointer or that of the budget before, which it gives
 
     @property
     def held(self) -> int:
         """Bytes that count in it now."""
-        return int(library().c.em_budget_held(self.pointer))
+        return int(library().short.em_budget_held(self.pointer))
 
 
 class _RefusedArenaError(Exception):
     """The budget has no room for an arena now."""
-
-
-class _Place:
-    """What a run has that may run; one that an exception takes away is given back with its last reference."""
-
-    __slots__ = ("__weakref__",)
-
-
-class _Gate:
-    """Lets runs in: several at once, or one alone."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._turns = Turns()
-        self._inside: weakref.WeakSet[_Place] = weakref.WeakSet()
-        self._alone: weakref.WeakSet[_Place] = weakref.WeakSet()  # that are alone, or wait to be
-
-    def enter(self, most: int) -> _Place:
-        """As one of at most `most` runs at once."""
-
-        def look() -> _Place | None:
-            with self._lock:
-                if self._alone or len(self._inside) >= most:
-                    return None
-                place = _Place()
-                self._inside.add(place)
-                return place
-
-        return look() or self._turns.wait(look)
-
-    def enter_alone(self) -> _Place:
-        """As the only run; runs that come later wait."""
-        place = _Place()
-        self._alone.add(place)
-
-        def look() -> _Place | None:
-            with self._lock:
-                if self._inside:
-                    return None
-                self._inside.add(place)
-                return place
-
-        return look() or self._turns.wait(look)
-
-    def leave(self, place: _Place) -> None:
-        """The run has ended."""
-        with self._lock:
-            self._inside.discard(place)
-            self._alone.discard(place)
-        self._turns.all()
 
 
 class BudgetedReplayer(Replayer):
@@ -108,18 +58,18 @@ class BudgetedReplayer(Replayer):
     Raises RuntimeBindError without the compiled allocator.
     """
 
-    def __init__(self, *arguments: Any, most_bytes: int, make: Callable[[int], ArenaMemory], **options: Any) -> None:
+    def __init__(self, *arguments: Any, most_bytes: int, make: Callable[..., ArenaMemory], **options: Any) -> None:
         self._cap: Final = MemoryCap(most_bytes)
-        self._gate = _Gate()
+        self._gate = Room()
         self._is_alone = False  # the one run that is inside, and has no plan
         # Whose last run was refused and not done again; the next one has all memory for itself.
         self._refused: weakref.WeakSet[Family] = weakref.WeakSet()
 
-        def made(size: int) -> ArenaMemory:
+        def made(size: int, **flags: bool) -> ArenaMemory:
             try:
-                return make(size)
+                return make(size, **flags)
             except MemoryError:
-                need = library().c.em_budget_refused()
+                need = library().short.em_budget_refused()
                 if not need:
                     raise
                 raise _RefusedArenaError(need) from None
@@ -135,7 +85,7 @@ class BudgetedReplayer(Replayer):
     def start_again(self) -> None:
         """As `Replayer.start_again`."""
         super().start_again()
-        self._gate = _Gate()
+        self._gate = Room()
 
     def run(
         self, family: Family, described: Callable[[], Signature], call: Callable[..., _Result], *arguments: object
@@ -147,12 +97,16 @@ class BudgetedReplayer(Replayer):
             cap.enter(before)
             if before == cap.pointer and is_on((_WITHIN,), lambda names: names.get("self") is self):
                 return super().run(family, described, call, *arguments)
-        need = self._learner.run_bytes
-        if need:
-            most = cap.most // need or sys.maxsize
-        else:  # one after the other, until it is known what a run takes
-            most = 1 if family.mode == "record" and self.policy.record == "first-run" else sys.maxsize
-        place = self._gate.enter(most) if family.is_repeatable else self._gate.enter_alone()
+        if family.smaller:
+            signature = described()
+
+            def described() -> Signature:
+                return signature
+
+            need = self._need(family, family.small_for(signature.inputs))
+        else:
+            need = self._need(family, None)
+        place = self._gate.enter(need, cap.most) if family.is_repeatable else self._gate.enter_alone()
         try:
             if family in self._refused:
                 self._begin_alone()
@@ -177,10 +131,28 @@ class BudgetedReplayer(Replayer):
                         self._deviates(family, last, records=False)
                     raise
             self._refused.discard(family)
+            if self._gate.has_waited:
+                self._learner.want_smaller(family, self._last, described)
             return result
         finally:
             self._is_alone = False
             self._gate.leave(place)
+
+    def _need(self, family: Family, small: ReadyPlan | None) -> int:
+        """Bytes that a run takes with its arena and what lies outside it, by a plan of smaller runs or by any."""
+        arena = self._learner.arena_size
+        need = self._learner.run_bytes
+        if small is not None:
+            need = units_of(small.ready.size, arena) * unit_of(arena) + small.outside
+        if not need:  # one after the other, until it is known what a run takes
+            return self._cap.most if family.mode == "record" and self.policy.record == "first-run" else 0
+        return need if need <= self._cap.most else 0  # the pool serves a run whose plan is of larger ones
+
+    def _lane(self, served: ReadyPlan | None) -> Lane:
+        return super()._lane(None if self._is_alone else served)
+
+    def _most_sliced(self) -> int:
+        return min(super()._most_sliced(), max(self._cap.most // max(self._learner.run_bytes, 1), 1))
 
     def _begin_alone(self) -> None:
         """The run inside, which is the only one, has all memory for itself: no idle arena, and no plan."""
@@ -195,7 +167,7 @@ class BudgetedReplayer(Replayer):
         call: Callable[..., _Result],
         *arguments: object,
     ) -> _Result:
-        cap, c = self._cap, library().c
+        cap, c = self._cap, library().short
         held = cap.held
         cap.enter(cap.pointer)
         try:

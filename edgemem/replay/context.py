@@ -10,13 +10,17 @@ import numpy as np
 
 from edgemem.errors import RuntimeBindError
 from edgemem.replay.library import HOST, STATS, Handle, Stats, library
+from edgemem.replay.stack import is_on
 from edgemem.trace import Trace
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+    from types import CodeType
+
     from edgemem.replay.arena import ArenaMemory
     from edgemem.replay.plan import ReplayPlan
 
-__all__ = ["POISON", "RECORD", "Context", "active_context", "trace_of"]
+__all__ = ["POISON", "RECORD", "Context", "is_inside_run", "trace_of"]
 
 MOST_EVENTS: Final = 1 << 20
 POISON: Final = 1  # fill unused arena memory with a pattern
@@ -35,7 +39,8 @@ class Context(Handle):
     def __init__(self, kind: int = HOST) -> None:
         c = library().c
         self._c = c
-        self._begin, self._end = library().begin_replay, library().end
+        short = library().short
+        self._begin, self._end = short.em_begin_replay, short.em_end
         self._out = (ctypes.c_int64 * (STATS.size // 8))()
 
         def release(pointer: int) -> None:
@@ -76,7 +81,7 @@ class Context(Handle):
 
     def end_if_active(self) -> None:
         """End the run of this thread if it has one of this context."""
-        self._c.em_end(self.pointer, None)
+        self._end(self.pointer, None)
 
     def raw_stats(self) -> bytes:
         """The statistics of the last run as `Stats.from_raw` reads them."""
@@ -102,9 +107,19 @@ class Context(Handle):
 _BY_POINTER: weakref.WeakValueDictionary[int, Context] = weakref.WeakValueDictionary()
 
 
-def active_context(kind: int = HOST) -> Context | None:
-    """The context of this kind whose run is active on this thread, if it is one of Python's and still exists."""
-    return _BY_POINTER.get(library().c.em_active(kind) or 0)
+def is_inside_run(kind: int, codes: Collection[CodeType]) -> bool:
+    """Whether a run is on in this thread, further down its stack, in a function with one of these codes.
+
+    The function has the run's context in its variable `lane`. An exception between two instructions, such as one from a
+    signal's handler, can leave a run behind in which nothing runs any more. It is ended.
+    """
+    active = _BY_POINTER.get(library().short.em_active(kind) or 0)  # if it is one of Python's and still exists
+    if active is None:
+        return False
+    if is_on(codes, lambda names: (lane := names.get("lane")) is not None and lane.context is active):
+        return True
+    active.end_if_active()
+    return False
 
 
 def trace_of(events: bytes) -> Trace:

@@ -14,20 +14,20 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from edgemem.replay.plan import replay_plan
+from edgemem.replay.ready_plans import LEAST_PART, ReadyPlan, SmallPlan, elements
 from edgemem.trace.merged_trace import common_prefix, is_part_of, merge_traces, overlay, with_headroom
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from edgemem.replay.plan import ReplayPlan
     from edgemem.replay.store import FoundPlan
     from edgemem.trace import Trace
     from edgemem.trace.recording import Signature
 
-__all__ = ["MOST_PLANS", "Family", "Mode", "ReadyPlan"]
+__all__ = ["MOST_PLANS", "Family", "Mode", "Shapes"]
 
 Mode: TypeAlias = Literal["record", "replay", "plain"]
+Shapes: TypeAlias = "tuple[tuple[str, str, tuple[int, ...]], ...]"  # as `Signature.inputs`
 
 MOST_PLANS: Final = 12  # made for one family
 _MOST_ATTEMPTS: Final = 3 * MOST_PLANS  # recordings from which something was to be learnt
@@ -40,38 +40,6 @@ _LEAST_SHARE: Final = 4  # a part of the requests smaller than 1 / this is not w
 _LEARNING_RUNS: Final = 8  # recorded after a run that did not fit, until one is found from which something is learnt
 # Runs in a row that find less than half of their requests in the arena, before a family gives up.
 _MOST_USELESS: Final = 16
-
-
-@dataclass(slots=True, eq=False)
-class ReadyPlan:
-    """A plan, and the runs that it serves: those that are part of its trace."""
-
-    found: FoundPlan
-    ready: ReplayPlan
-    signature: Signature  # of the largest run
-
-    @classmethod
-    def of(cls, found: FoundPlan) -> ReadyPlan:
-        """Ready to run. Raises InvalidPlanError if the allocator refuses the plan."""
-        recording = found.planset.recording
-        ready = replay_plan(found.proved)
-        assert recording is not None  # replay_plan refuses others
-        return cls(found, ready, recording.fingerprint.signature)
-
-    @property
-    def requests(self) -> int:
-        """How many requests that run makes."""
-        return len(self.trace.requests)
-
-    @property
-    def outside(self) -> int:
-        """Bytes of the requests without a place in the plan: results, and blocks that outlive the run."""
-        return int(self.trace.size.sum() - self.found.planset.problem.size.sum())
-
-    @property
-    def trace(self) -> Trace:
-        """What the plan is made for."""
-        return self.found.trace
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -87,6 +55,8 @@ class Family:
         is_pending: a run is being recorded, or its plan is being made.
         plans_made: in this session.
         learning: runs that are still to be recorded while they are replayed.
+        smaller: plans of smaller runs, the smallest first; None before they were made.
+        wants_smaller: the next small run is recorded for them.
     """
 
     is_repeatable: bool = True
@@ -97,6 +67,8 @@ class Family:
     is_pending: bool = False
     plans_made: int = 0
     learning: int = 0
+    smaller: tuple[SmallPlan, ...] | None = None
+    wants_smaller: bool = False
     is_plain: bool = False
     is_single: bool = False
     latest: ReadyPlan | None = None
@@ -126,8 +98,10 @@ class Family:
             and self._attempts < _MOST_ATTEMPTS
         )
 
-    def choose(self, shapes: Hashable | None) -> ReadyPlan | None:
+    def choose(self, shapes: Shapes | None) -> ReadyPlan | None:
         """The plan for a run with these shapes, else the one that served last; None if there is none."""
+        if self.smaller and shapes is not None and (small := self.small_for(shapes)) is not None:
+            return small
         requests = self._by_shapes.get(shapes)
         found = self._served.get(requests) if requests is not None else None
         if found is None:
@@ -135,8 +109,52 @@ class Family:
         self.latest = found
         return found
 
+    def small_for(self, shapes: Shapes) -> ReadyPlan | None:
+        """The plan of smaller runs for one with these shapes; None if it needs the largest."""
+        asked = elements(shapes)
+        return next((small.served for small in self.smaller or () if asked <= small.most), None)
+
+    def is_sample(self, shapes: Shapes) -> bool:
+        """Whether a run with these shapes is recorded, to plan for smaller runs."""
+        return self.wants_smaller and self._is_small(shapes)
+
+    def _is_small(self, shapes: Shapes) -> bool:
+        return self.whole is not None and elements(shapes) * LEAST_PART <= self.whole.elements
+
+    @property
+    def whole(self) -> ReadyPlan | None:
+        """The plan that serves runs of any shapes; None if there is none, or there are several."""
+        return next(iter(self._served.values())) if len(self._served) == 1 else None
+
+    def want_smaller(self, shapes: Shapes) -> None:
+        """Make plans for runs as small as this one, unless that was tried."""
+        if self.smaller is None and self.may_learn and self._is_small(shapes):
+            self.wants_smaller = True
+            self.settle()
+
+    def add_smaller(self, plans: tuple[SmallPlan, ...]) -> None:
+        """Serve smaller runs by these, until the largest plan changes."""
+        self.smaller, self.wants_smaller = plans, False
+        self.settle()
+
+    def is_small(self, served: ReadyPlan) -> bool:
+        """Whether it is a plan of smaller runs."""
+        return any(small.served is served for small in self.smaller or ())
+
+    def narrow(self, served: ReadyPlan, shapes: Shapes) -> bool:
+        """Whether it is a plan of smaller runs; it did not serve the whole of a run with these shapes."""
+        is_small = self.is_small(served)
+        if is_small:
+            kept = self.smaller or ()
+            for small in kept:
+                if small.served is served:
+                    small.most = min(small.most, elements(shapes) * 3 // 4)
+            self.add_smaller(tuple(small for small in kept if small.most >= small.least))
+        return is_small
+
     def add(self, served: ReadyPlan, shapes: Hashable | None = None) -> None:
         """Serve runs by this plan, in place of one for the same number of requests."""
+        self.smaller = None
         kept = {} if self.is_single else self._served
         self._served = {**kept, served.requests: served}  # anew, because other threads may be reading the old one
         if shapes is not None:
@@ -146,8 +164,13 @@ class Family:
 
     def settle(self) -> None:
         """Decide whether one plan serves every run from now on."""
-        is_settled = len(self._served) == 1 and not self.learning and not self.is_plain
-        self.only = next(iter(self._served.values())) if is_settled else None
+        is_settled = not (self.learning or self.is_plain or self.smaller or self.wants_smaller)
+        self.only = self.whole if is_settled else None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether runs that fit tell something: which plan serves their shapes, or that there is no more to learn."""
+        return bool(self.learning) or len(self._served) > 1
 
     def fits(self, shapes: Hashable, served: ReadyPlan) -> None:
         """A run with these shapes was served whole."""
@@ -165,8 +188,11 @@ class Family:
 
     def forget(self, served: ReadyPlan) -> None:
         """Do without this plan; the next run is recorded."""
+        if self.is_small(served):
+            self.add_smaller(())
+            return
         self._served = {n: other for n, other in self._served.items() if other is not served}
-        self.latest = None
+        self.latest, self.smaller = None, None
         self.settle()
 
     def deviates(self, deviation: str, *, is_useless: bool, records: bool) -> None:
@@ -190,7 +216,7 @@ class Family:
         """Run plainly from now on."""
         self.is_plain, self.reason, self.learning = True, reason, 0
         self._served = {}
-        self.latest = None
+        self.latest, self.smaller, self.wants_smaller = None, None, False
         self.settle()
 
     def wanted(self, trace: Trace, shapes: Hashable, *, most: int) -> Trace | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgemem.replay.arena import Arena, ArenaMemory
+    from edgemem.replay.parts import ArenaPart
 
 __all__ = ["Counters", "Lane", "Lanes"]
 
@@ -43,6 +44,7 @@ class Lane:
     Attributes:
         context: where it is recorded or replayed.
         memory: its arena, if it ever had one.
+        part: the part of an arena that the run in it has, where runs have parts.
         generation: of the plans that the arena was made for.
         counts: runs, runs that were served whole, and runs that were not.
         touched: bytes that runs used at once since the arena had no pages, at most.
@@ -51,6 +53,7 @@ class Lane:
 
     context: Context
     memory: ArenaMemory | None = None
+    part: ArenaPart | None = None
     generation: int = -1
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
     touched: int = 0
@@ -66,6 +69,9 @@ class Lanes:
         make: an arena by its size in bytes.
         most: lanes at once.
         shared: the arena of all lanes, or None if each has its own.
+
+    Attributes:
+        has_waited: whether a run ever waited for a lane.
     """
 
     def __init__(self, kind: int, make: Callable[[int], ArenaMemory], most: int, shared: Arena | None) -> None:
@@ -76,6 +82,7 @@ class Lanes:
         self._idle: list[Lane] = []
         self._counts: list[list[int]] = []
         self._is_closed = False
+        self.has_waited = False
         self.start_again()
         _ALL.add(self)
 
@@ -94,7 +101,20 @@ class Lanes:
 
     def take(self) -> Lane:
         """A lane of this run's own, until `give`. A thread that has one waits for ever if there is no other."""
-        return self._found() or self._turns.wait(self._found)
+        found = self._found()
+        if found is not None:
+            return found
+        self.has_waited = True
+        return self._turns.wait(self._found)
+
+    def take_bare(self) -> Lane:
+        """A lane without an arena, of which there is no limit, until `give`."""
+        lane = self.take_idle()
+        if lane is None:
+            with self._lock:
+                return self._made()
+        self.drop_memory(lane)
+        return lane
 
     def give(self, lane: Lane) -> None:
         """Let other runs have it."""
@@ -116,10 +136,13 @@ class Lanes:
             # Once they are closed nobody gives a lane back, and a run may still have waited for one.
             if found is not None or (len(self._lanes) >= self._most and not self._is_closed):
                 return found
-            lane = Lane(Context(self._kind))
-            self._lanes.add(lane)
-            self._counts.append(lane.counts)
-            return lane
+            return self._made()
+
+    def _made(self) -> Lane:
+        lane = Lane(Context(self._kind))
+        self._lanes.add(lane)
+        self._counts.append(lane.counts)
+        return lane
 
     def new_memory(self, lane: Lane, size: int, generation: int) -> ArenaMemory:
         """An arena of `size` bytes for the lane, in place of the one it had.

@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Final
 from edgemem.errors import EdgememError, InvalidPlanError, RuntimeBindError
 from edgemem.proof import prove
 from edgemem.replay.context import trace_of
-from edgemem.replay.families import Family, ReadyPlan
-from edgemem.replay.library import library
+from edgemem.replay.families import Family
+from edgemem.replay.library import Stats, library
 from edgemem.replay.logger import logger
+from edgemem.replay.parts import UNITS, unit_of
+from edgemem.replay.ready_plans import PARTS, SMALL_PART, ReadyPlan, SmallPlan, elements
 from edgemem.replay.store import FoundPlan
 from edgemem.replay.worker import worker
+from edgemem.trace.merged_trace import between
 from edgemem.trace.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from edgemem.plans import PlanSet
+    from edgemem.replay.families import Shapes
     from edgemem.replay.store import StoredPlans
     from edgemem.trace import Trace
     from edgemem.trace.recording import Signature
@@ -47,6 +51,7 @@ class Learner:
         run_bytes: bytes of the run that takes most, with its arena and what lies outside it; 0 without a plan.
         most_arena: bytes; plans that need more do not count in `arena_size` and `run_bytes`.
         replans: plans made beyond the first of each family.
+        has_smaller: a family had plans for smaller runs.
         is_closed: the session is closed.
     """
 
@@ -66,6 +71,7 @@ class Learner:
         self.run_bytes = 0
         self.most_arena = sys.maxsize
         self.replans = 0
+        self.has_smaller = False
         self.is_closed = False
         self._plans = plans
         self._first = first
@@ -120,6 +126,23 @@ class Learner:
             family.forget(served)
             self._count()
 
+    def does_without(self, family: Family, served: ReadyPlan, error: Exception) -> bool:
+        """Whether runs go on without this plan, for whose arena there is no memory; it is then forgotten.
+
+        Raises RuntimeBindError for a plan in the model file.
+        """
+        source = served.found.source
+        if source == "cache" or (source == "made now" and isinstance(error, MemoryError)):
+            self.forget(family, served)
+            logger().warning("no memory for an arena of %d bytes: the run goes on without a plan", served.ready.size)
+            return True
+        if source == "file" and isinstance(error, MemoryError):
+            raise RuntimeBindError(
+                f"there is no memory for the plan in the model file, which takes {served.ready.size:,} bytes; "
+                "record it again, or open the session with stored=False"
+            ) from None
+        return False
+
     def deviates(self, family: Family, deviation: str, *, is_useless: bool, records: bool) -> None:
         """A run did not fit; arguments as `Family.deviates` has them."""
         with self.lock:
@@ -127,7 +150,9 @@ class Learner:
             if family.is_plain:
                 self._count()
 
-    def plan(self, family: Family, events: bytes, signature: Signature, *, is_asked: bool, is_hurried: bool) -> None:
+    def plan(
+        self, family: Family, events: bytes, signature: Signature, *, is_asked: bool = False, is_hurried: bool = False
+    ) -> None:
         """Plan what a recording shows.
 
         Args:
@@ -150,6 +175,59 @@ class Learner:
                 if not family.is_plain:
                     library().trim()  # what the recorded run took outside the arenas
 
+    def want_smaller(self, family: Family, last: bytes, described: Callable[[], Signature]) -> None:
+        """Runs wait for one another: plan for smaller ones, if the last run took a small part of its plan.
+
+        Args:
+            family: of a run.
+            last: raw statistics of a run.
+            described: the signature of the run.
+        """
+        served = family.only
+        if served is None or family.smaller is not None or not last:
+            return
+        if Stats.from_raw(last).peak * SMALL_PART <= served.ready.size:
+            with self.lock:
+                family.want_smaller(described().inputs)
+
+    def plan_smaller(self, family: Family, events: bytes, signature: Signature, *, is_hurried: bool = False) -> None:
+        """Plan for smaller runs, after the recording of one. Their first plans are the last ones, in a hurry or not."""
+        del is_hurried
+        with family.gate:
+            made: list[SmallPlan] = []
+            whole = family.whole
+            try:
+                trace = trace_of(events)
+                if whole is not None and len(trace.requests) == whole.requests:
+                    plans = [self._small_plan(trace, signature, whole, part) for part in PARTS]
+                    made = [plan for plan in plans if plan is not None]
+            except (EdgememError, MemoryError) as error:
+                logger().warning("no plans for smaller runs could be made: %s", error)
+            finally:
+                with self.lock:
+                    if not self.is_closed and family.whole is whole:
+                        family.add_smaller(tuple(made))
+                        self.has_smaller |= bool(made)
+                    family.is_pending = False
+
+    def _small_plan(self, small: Trace, signature: Signature, whole: ReadyPlan, part: int) -> SmallPlan | None:
+        """A plan in 1 / `part` of the arena for runs between a recorded one and the largest; None if none fits."""
+        few, many, room = elements(signature.inputs), whole.elements, UNITS // part * unit_of(self.arena_size)
+        most = many // part
+        while most >= few:
+            wanted = between(small, whole.trace, (few, most, many))
+            planset = self._first(Recording(self._plans.fingerprint(signature), wanted))
+            served = ReadyPlan.of(FoundPlan(prove(planset), "made now"))
+            if served.ready.size <= room:
+                return SmallPlan(served, most, max(most // 2, few))
+            most = most * room // served.ready.size * 7 // 8
+        return None
+
+    def narrow(self, family: Family, served: ReadyPlan, shapes: Shapes) -> bool:
+        """As `Family.narrow`."""
+        with self.lock:
+            return family.narrow(served, shapes)
+
     def leave_pool(self, family: Family, generation: int) -> None:
         """Give the pool's free pages back after a run that it served, if a plan was made meanwhile.
 
@@ -163,10 +241,10 @@ class Learner:
         if generation != self.generation and not family.is_plain:
             library().trim()
 
-    def plan_later(self, family: Family, events: bytes, signature: Signature) -> None:
-        """As `plan`, in a hurry, on the worker's thread. Without a thread the family is run plainly."""
+    def plan_later(self, family: Family, plan: Callable[[], None]) -> None:
+        """Call one of the above on the worker's thread. Without a thread the family is run plainly."""
         try:
-            worker().submit(lambda: self.plan(family, events, signature, is_asked=False, is_hurried=True))
+            worker().submit(plan)
         except RuntimeError as error:  # too many threads, or the process ends
             family.is_pending = False
             self.give_up(family, f"no thread can be started that makes plans: {error}")

@@ -64,6 +64,16 @@ class Totals(NamedTuple):
 
 # The C structures are int64 fields in the same order.
 STATS: Final = Struct(f"{len(Stats._fields)}q")
+_SHORT: Final = (
+    "em_active",
+    "em_arena_left",
+    "em_begin_replay",
+    "em_budget_enter",
+    "em_budget_held",
+    "em_budget_refused",
+    "em_end",
+    "em_loop_enter",
+)
 _TOTALS: Final = Struct(f"{len(Totals._fields)}q")
 
 
@@ -83,6 +93,7 @@ class Library:
             ("em_totals_get", None, (pointer,)),
             ("em_fail_after", None, (number,)),
             ("em_arena_create", pointer, (number, flags)),
+            ("em_arena_part", pointer, (pointer, number, number)),
             ("em_arena_wrap", pointer, (pointer, number, flags)),
             ("em_arena_release", None, (pointer,)),
             ("em_arena_base", pointer, (pointer,)),
@@ -133,10 +144,9 @@ class Library:
             function = getattr(self.c, name)
             function.restype, function.argtypes = result, list(arguments)
         # Frequent calls that are shorter than giving Python's global lock to other threads and waiting for it again.
-        held = ctypes.PyDLL(path)
-        self.begin_replay, self.end, self.enter = held.em_begin_replay, held.em_end, held.em_loop_enter
-        for function in (self.begin_replay, self.end, self.enter):
-            same = getattr(self.c, function.__name__)
+        self.short = ctypes.PyDLL(path)
+        for name in _SHORT:
+            function, same = getattr(self.short, name), getattr(self.c, name)
             function.restype, function.argtypes = same.restype, same.argtypes
 
     def error(self) -> str:

@@ -138,7 +138,7 @@ class Loop(Handle):
     def __init__(self, device: int = HOST_MEMORY) -> None:
         self.device = device
         self._c = library().c
-        self._enter = library().enter
+        self._enter = library().short.em_loop_enter
         # The one that the loop is in, and those that it was told to go to: their memory must not go away before.
         self._arenas: list[ArenaMemory] = []
         super().__init__(self._c.em_loop_create(device), self._c.em_loop_destroy, f"no loop for device {device}")

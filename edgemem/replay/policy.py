@@ -19,7 +19,7 @@ class ReplayPolicy(NamedTuple):
             within `warm_up` alone, `never` none.
         background: plan on a thread of its own; else before the recorded run returns, while other runs of the family
             wait.
-        most_arenas: how many runs at once have an arena; further ones wait. None: as many as there are processors.
+        most_arenas: how many arenas there are; further runs wait. None: as many as there are processors.
         poison: fill the arena with a pattern before each run, and what is freed.
         max_bytes: the most that arenas and blocks of runs outside them may take; None for no limit.
         idle_seconds: after which arenas go that no run used; None: they stay.

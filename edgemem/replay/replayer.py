@@ -11,47 +11,34 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from edgemem.errors import RuntimeBindError
 from edgemem.replay.arena import ArenaMemory
-from edgemem.replay.context import POISON, RECORD, active_context
+from edgemem.replay.call import Call
+from edgemem.replay.context import POISON, RECORD, is_inside_run
 from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import Learner
 from edgemem.replay.library import HOST, Stats, library
-from edgemem.replay.logger import logger
+from edgemem.replay.parts import ArenaParts
 from edgemem.replay.policy import ReplayPolicy
-from edgemem.replay.stack import is_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from edgemem.plans import PlanSet
     from edgemem.replay.arena import Arena
-    from edgemem.replay.families import Family, ReadyPlan
+    from edgemem.replay.families import Family
     from edgemem.replay.lanes import Counters, Lane
+    from edgemem.replay.ready_plans import ReadyPlan
     from edgemem.replay.store import StoredPlans
     from edgemem.trace.recording import Recording, Signature
 
-__all__ = ["Call", "Replayer"]
+__all__ = ["Replayer"]
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[_Result]):
-    """One run, which is done by calling this."""
-
-    family: Family
-    generation: int  # of the learner's plans, before one of them was chosen
-    described: Callable[[], Signature]  # with the shapes of this run
-    call: Callable[..., _Result]
-    arguments: tuple[object, ...]
-
-    def __call__(self) -> _Result:
-        return self.call(*self.arguments)
 
 
 class Replayer:
@@ -65,7 +52,7 @@ class Replayer:
         silent: the reason to give if a run made no request to the allocator.
         shared: the arena that the session shares with others, or None for its own.
         kind: of memory that is planned.
-        make: an arena of the session's own, by its size.
+        make: an arena of the session's own, by its size; of host memory, with `has_parts=True` one for parts.
     """
 
     def __init__(
@@ -78,13 +65,15 @@ class Replayer:
         silent: str = "nothing asked the allocator",
         shared: Arena | None = None,
         kind: int = HOST,
-        make: Callable[[int], ArenaMemory] = ArenaMemory,
+        make: Callable[..., ArenaMemory] = ArenaMemory,
     ) -> None:
         self.policy = policy or ReplayPolicy()
         self.current: Family | None = None
         # Runs in a shared arena wait for it alone: one that waited for a lane, too, could hold what another waits for.
         most = sys.maxsize if shared is not None else self.policy.most_arenas or os.cpu_count() or 1
         self._lanes = Lanes(kind, make, most, shared)
+        self._parts = ArenaParts(partial(make, has_parts=True))
+        self._most = most
         self._learner = Learner(plans, first=first, better=better, silent=silent, given_up=self._lanes.drop_idle_memory)
         self._shared = shared
         self._kind = kind
@@ -141,7 +130,7 @@ class Replayer:
             self._complete = self._last
             lane.counts[1] += 1
         else:
-            self._deviated(family, lane)
+            self._deviated(Call(family, generation, described, call, arguments), lane, served)
         self._lanes.give(lane)
         if not is_whole:
             self._learner.leave_pool(family, generation)
@@ -164,6 +153,7 @@ class Replayer:
     def start_again(self) -> None:
         """After a fork, in the child: locks may have been held by threads that are not there."""
         self._learner.start_again()
+        self._parts.start_again()
 
     def totals(self) -> Counters:
         """What has happened so far."""
@@ -178,11 +168,12 @@ class Replayer:
 
     def arena_bytes(self) -> int:
         """Bytes of all arenas that the session has now, the shared one included."""
-        return self._lanes.arena_bytes()
+        return self._lanes.arena_bytes() + self._parts.bytes()
 
     def trim(self) -> None:
         """Give back what no run uses now: arenas, the free pages of the pool, and what the C library keeps."""
         self._lanes.drop_idle_memory()
+        self._parts.drop_idle()
         library().trim()
 
     def shrink_idle(self, now: float, idle_s: float) -> bool:
@@ -193,6 +184,7 @@ class Replayer:
         """Release every arena and plan; what is in use follows when its run ends."""
         self._learner.close()
         self._lanes.close()
+        self._parts.drop_idle()
         library().trim()
 
     def _learnt(self, run: Call[_Result]) -> _Result:
@@ -207,13 +199,16 @@ class Replayer:
             result, is_whole, events = self._executed(run, served, RECORD)
             if events is not None and not is_whole and not family.is_plain:
                 family.is_pending = True
-                self._learner.plan(family, events, signature, is_asked=True, is_hurried=False)
+                self._learner.plan(family, events, signature, is_asked=True)
         return result
 
     def _decide(self, run: Call[_Result]) -> _Result:
         """A run of a family that has no plan, has several, or may get another one."""
         if self._learning:
             return self._learnt(run)
+        if self._is_direct and self._learner.has_smaller:
+            self._is_direct = False
+            self._lanes.drop_idle_memory()  # runs have parts of arenas from now on
         family = run.family
         claims = False
         try:
@@ -229,7 +224,8 @@ class Replayer:
                     self.current = family
                     served = None if family.is_plain else family.choose(shapes)
                     may_record = self.policy.record == "first-run" and family.may_learn
-                    claims = may_record and (served is None or family.learning > 0)
+                    is_sample = shapes is not None and family.is_sample(shapes)
+                    claims = may_record and (served is None or family.learning > 0 or is_sample)
                     family.is_pending |= claims  # other runs of the family do not record meanwhile
                     self._plain_runs += served is None and not claims
                 if claims:
@@ -247,9 +243,11 @@ class Replayer:
 
     def _replayed(self, run: Call[_Result], served: ReadyPlan) -> _Result:
         result, is_whole, events = self._executed(run, served, 0)
-        if is_whole and events is not None and run.family.only is None:
+        if is_whole and events is not None and run.family.is_undecided:
             with self._learner.lock:
                 run.family.fits(run.described().inputs, served)
+        if self._lanes.has_waited and self._kind == HOST:
+            self._learner.want_smaller(run.family, self._last, run.described)
         return result
 
     def _recorded(self, run: Call[_Result], served: ReadyPlan | None) -> _Result:
@@ -257,15 +255,17 @@ class Replayer:
         is_planned = False
         try:
             result, is_whole, events = self._executed(run, served, RECORD)
+            plan: Callable[..., None] | None = self._learner.plan
             if is_whole and served is not None:
                 with self._learner.lock:
                     family.fits(signature.inputs, served)
-            elif events is not None:
+                    plan = self._learner.plan_smaller if family.is_sample(signature.inputs) else None
+            if plan is not None and events is not None:
                 is_planned = True
                 if self.policy.background:
-                    self._learner.plan_later(family, events, signature)
+                    self._learner.plan_later(family, partial(plan, family, events, signature, is_hurried=True))
                 else:
-                    self._learner.plan(family, events, signature, is_asked=False, is_hurried=False)
+                    plan(family, events, signature)
         finally:
             if not is_planned:
                 family.is_pending = False
@@ -276,16 +276,19 @@ class Replayer:
 
         The events are None if there was no run: it was inside another one of this thread.
         """
-        if _is_inside_run(self._kind):  # before it waits for a lane, which may be the one that the other run has
+        if is_inside_run(self._kind, _RUNS):  # before it waits for a lane, which may be the one that the other run has
             return run(), False, None
-        lane = self._lanes.take()
         is_whole = False
+        lane = self._lane(served)
         try:
             with nullcontext() if self._shared is None or served is None else self._shared.lock:
                 result, is_whole, events = self._in_lane(run, served, flags, lane)
             return result, is_whole, events
         finally:
             lane.context.end_if_active()
+            part, lane.part = lane.part, None
+            if part is not None:
+                self._parts.give(part)
             self._lanes.give(lane)
             if not is_whole:
                 self._learner.leave_pool(run.family, run.generation)
@@ -310,7 +313,7 @@ class Replayer:
             self._complete = self._last
             lane.counts[1] += 1
         elif served is not None:
-            self._deviated(run.family, lane)
+            self._deviated(run, lane, served)
         if context.stats().failed and flags & RECORD:
             self._learner.give_up(run.family, "the run made more requests than can be recorded")
             return result, is_whole, None
@@ -321,7 +324,7 @@ class Replayer:
         flags |= self._flags
         if lane.context.begin_replay(served.ready, memory, flags):
             return True
-        if self._shared is None and memory.left:  # a block that outlived its run
+        if self._shared is None and lane.part is None and memory.left:  # a block that outlived its run
             memory = self._lanes.new_memory(lane, memory.size, self._learner.generation)
             return lane.context.begin_replay(served.ready, memory, flags)
         return False
@@ -334,28 +337,39 @@ class Replayer:
         try:
             if self._shared is not None:
                 return self._shared.take(served.ready.size)
+            if lane.part is not None:
+                return lane.part.memory
             size, generation = served.ready.size, self._learner.generation
             if lane.memory is None or lane.memory.size < size or lane.generation != generation:
                 return self._lanes.new_memory(lane, max(self._learner.arena_size, size), generation)
             return lane.memory
         except (MemoryError, RuntimeBindError) as error:
-            source = served.found.source
-            if source == "cache" or (source == "made now" and isinstance(error, MemoryError)):
-                self._learner.forget(family, served)
-                logger().warning(
-                    "no memory for an arena of %d bytes: the run goes on without a plan", served.ready.size
-                )
-                return None
-            if source == "file" and isinstance(error, MemoryError):
-                raise RuntimeBindError(
-                    f"there is no memory for the plan in the model file, which takes {served.ready.size:,} bytes; "
-                    "record it again, or open the session with stored=False"
-                ) from None
-            raise
+            if not self._learner.does_without(family, served, error):
+                raise
+            return None
 
-    def _deviated(self, family: Family, lane: Lane) -> None:
+    def _lane(self, served: ReadyPlan | None) -> Lane:
+        """A lane for a run, with a part of an arena, once runs have parts of one."""
+        if not self._learner.has_smaller or self._shared is not None:
+            return self._lanes.take()
+        part = None
+        if served is not None and served.ready.size <= self._learner.arena_size:
+            with suppress(MemoryError):  # which the lane will find again
+                part = self._parts.take(served.ready.size, self._learner.arena_size, self._most_sliced())
+        lane = self._lanes.take_bare()
+        lane.part = part
+        return lane
+
+    def _most_sliced(self) -> int:
+        """How many arenas runs may have parts of."""
+        return self._most
+
+    def _deviated(self, run: Call[_Result], lane: Lane, served: ReadyPlan) -> None:
         """A run did not fit into its plan."""
         lane.counts[2] += 1
+        family = run.family
+        if family.smaller and self._learner.narrow(family, served, run.described().inputs):
+            return
         stats = lane.context.stats()
         self._learner.deviates(
             family,
@@ -367,21 +381,6 @@ class Replayer:
         if family.is_plain and self._shared is None:
             self._lanes.drop_memory(lane)
             self._lanes.drop_idle_memory()
-
-
-def _is_inside_run(kind: int) -> bool:
-    """Whether a run is on in this thread, further down its stack.
-
-    An exception between two instructions, such as one from a signal's handler, can leave a run behind in which nothing
-    runs any more. It is ended.
-    """
-    active = active_context(kind)
-    if active is None:
-        return False
-    if is_on(_RUNS, lambda names: (lane := names.get("lane")) is not None and lane.context is active):
-        return True
-    active.end_if_active()
-    return False
 
 
 _RUNS: Final = (Replayer.run.__code__, Replayer._in_lane.__code__)  # noqa: SLF001

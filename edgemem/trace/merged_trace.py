@@ -16,10 +16,11 @@ from edgemem.trace.trace import Trace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["common_prefix", "is_part_of", "merge_traces", "overlay", "with_headroom"]
+__all__ = ["between", "common_prefix", "is_part_of", "merge_traces", "overlay", "with_headroom"]
 
 _NEVER = np.iinfo(np.int64).max
 _ALIGNMENT = 64
+_FEW = 64  # requests of 1 / this of what is alive are small
 
 
 def merge_traces(first: Trace, second: Trace) -> Trace | None:
@@ -46,6 +47,26 @@ def with_headroom(known: Trace, wanted: Trace) -> Trace:
         doubled = (2 * sizes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
         merged = np.where(sizes != room, np.maximum(merged, doubled), merged)
     return _from_lives(merged, np.maximum(_frees(known), _frees(wanted)))
+
+
+def between(small: Trace, whole: Trace, amounts: tuple[float, float, float]) -> Trace:
+    """A run between two that have as many requests: room for sizes that grow with an amount, or have a constant part.
+
+    The size of a request is on the line between those of the two runs, and at least its share of the larger one's:
+    what grows with the square of one dimension is small in a run with as much of another. Requests that are small
+    beside the most that is alive at once keep the larger size. It costs little, and they may grow with one dimension.
+
+    Args:
+        small: the smaller run.
+        whole: the larger one.
+        amounts: such as the elements of the inputs: of the smaller run, of the one that is wanted, of the larger one.
+    """
+    few, wanted, many = amounts
+    least, most = _sizes(small), _sizes(whole)
+    line = least + (most - least) * ((wanted - few) / (many - few))
+    grown = np.ceil(np.maximum(line, most * (wanted / many)) / _ALIGNMENT).astype(np.int64) * _ALIGNMENT
+    sizes = np.maximum(least, np.where(most * _FEW <= whole.peak, most, grown))
+    return _from_lives(sizes, np.maximum(_frees(small), _frees(whole)))
 
 
 def is_part_of(trace: Trace, whole: Trace) -> bool:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.notebook.card import html_card
 from edgemem.records.problem import Problem
 
 if TYPE_CHECKING:
@@ -118,6 +117,8 @@ class Trace:
 
     def _repr_html_(self) -> str:
         """For notebooks: how many requests, and the most bytes alive at once."""
+        from edgemem.notebook.card import html_card  # sessions need none of it
+
         facts = (
             ("events", f"{len(self):,}"),
             ("requests", f"{len(self.requests):,}"),

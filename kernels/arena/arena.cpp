@@ -40,7 +40,7 @@ bool is_possible(int64_t size) {
 
 }  // namespace
 
-em_arena* em_arena::create(int64_t size, bool guard) {
+em_arena* em_arena::create(int64_t size, bool guard, bool has_parts) {
   const auto page = static_cast<std::size_t>(getpagesize());
   if (!is_possible(size)) {
     return nullptr;
@@ -51,7 +51,7 @@ em_arena* em_arena::create(int64_t size, bool guard) {
   if (budget != nullptr && !budget->charge(static_cast<int64_t>(pages))) {
     return nullptr;
   }
-  em_arena* arena = map(needed, pages, guard ? page : 0);
+  em_arena* arena = map(needed, pages, guard ? page : 0, has_parts);
   if (arena != nullptr) {
     arena->budget_ = budget;
   } else if (budget != nullptr) {
@@ -60,7 +60,7 @@ em_arena* em_arena::create(int64_t size, bool guard) {
   return arena;
 }
 
-em_arena* em_arena::map(std::size_t needed, std::size_t pages, std::size_t guard) {
+em_arena* em_arena::map(std::size_t needed, std::size_t pages, std::size_t guard, bool has_parts) {
   const std::size_t mapped = pages + guard;
   void* memory = edgemem::system_may_give()
                      ? mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
@@ -80,6 +80,9 @@ em_arena* em_arena::map(std::size_t needed, std::size_t pages, std::size_t guard
     base += (pages - needed) / 64 * 64;
   }
   auto* arena = new (std::nothrow) em_arena(base, static_cast<int64_t>(needed), edgemem::MemoryKind::host, mapped);
+  if (arena != nullptr) {
+    arena->has_parts_ = has_parts;
+  }
   if (arena == nullptr || !arena->listed()) {
     edgemem::set_error("no memory to list an arena");
     if (arena == nullptr) {
@@ -112,9 +115,33 @@ em_arena* em_arena::wrap(void* base, int64_t size, edgemem::MemoryKind kind) {
   return arena;
 }
 
+em_arena* em_arena::part(int64_t offset, int64_t size) {
+  if (!has_parts_ || offset < 0 || size <= 0 || offset > size_ || size > size_ - offset) {
+    edgemem::set_error("an arena of %lld bytes has no part of %lld bytes at %lld", static_cast<long long>(size_),
+                       static_cast<long long>(size), static_cast<long long>(offset));
+    return nullptr;
+  }
+  auto* made = new (std::nothrow) em_arena(base_ + offset, size, kind_, 0);
+  if (made != nullptr) {
+    made->whole_ = this;
+    references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (made == nullptr || !made->listed()) {
+    edgemem::set_error("no memory to list a part of an arena, or it overlaps another one");
+    delete made;
+    return nullptr;
+  }
+  return made;
+}
+
 bool em_arena::listed() {
-  edgemem::totals().arenas.fetch_add(1, std::memory_order_relaxed);
-  edgemem::totals().arena_bytes.fetch_add(size_, std::memory_order_relaxed);
+  if (whole_ == nullptr) {
+    edgemem::totals().arenas.fetch_add(1, std::memory_order_relaxed);
+    edgemem::totals().arena_bytes.fetch_add(size_, std::memory_order_relaxed);
+  }
+  if (has_parts_) {
+    return true;  // blocks lie in its parts
+  }
   try {
     Table& all = table();
     const std::unique_lock lock(all.mutex);
@@ -133,8 +160,10 @@ bool em_arena::listed() {
 }
 
 em_arena::~em_arena() {
-  edgemem::totals().arenas.fetch_sub(1, std::memory_order_relaxed);
-  edgemem::totals().arena_bytes.fetch_sub(size_, std::memory_order_relaxed);
+  if (whole_ == nullptr) {
+    edgemem::totals().arenas.fetch_sub(1, std::memory_order_relaxed);
+    edgemem::totals().arena_bytes.fetch_sub(size_, std::memory_order_relaxed);
+  }
   {
     Table& all = table();
     const std::unique_lock lock(all.mutex);
@@ -151,6 +180,9 @@ em_arena::~em_arena() {
     const auto page = static_cast<int64_t>(getpagesize());
     budget_->discharge((size_ + page - 1) / page * page);
   }
+  if (whole_ != nullptr) {
+    whole_->release();
+  }
 }
 
 em_arena* em_arena::of(const void* block) {
@@ -166,7 +198,7 @@ em_arena* em_arena::of(const void* block) {
 
 bool em_arena::enter() {
   bool expected = false;
-  if (!entered_.compare_exchange_strong(expected, true, std::memory_order_acq_rel)) {
+  if (has_parts_ || !entered_.compare_exchange_strong(expected, true, std::memory_order_acq_rel)) {
     return false;
   }
   if (left() != 0) {

@@ -13,10 +13,14 @@
 struct em_arena {
  public:
   // Null, with the error set, if the size is impossible, there is no memory, or the thread's budget has no room for it.
-  // An arena of 0 bytes has 1.
-  static em_arena* create(int64_t size, bool guard);
+  // An arena of 0 bytes has 1. In an arena of parts nothing runs but in its parts.
+  static em_arena* create(int64_t size, bool guard, bool has_parts);
   // Null, with the error set, if the size is impossible or another arena has some of these bytes.
   static em_arena* wrap(void* base, int64_t size, edgemem::MemoryKind kind);
+
+  // A part of an arena of parts, which stays alive as long. Null, with the error set, if the arena has no such bytes, or
+  // another part has some of them.
+  em_arena* part(int64_t offset, int64_t size);
 
   // The arena that `block` lies in, or null. It stays alive at least as long as the block is in use.
   static em_arena* of(const void* block);
@@ -63,7 +67,7 @@ struct em_arena {
   em_arena(std::byte* base, int64_t size, edgemem::MemoryKind kind, std::size_t mapped)
       : base_(base), size_(size), kind_(kind), mapped_(mapped) {}
   ~em_arena();
-  static em_arena* map(std::size_t needed, std::size_t pages, std::size_t guard);
+  static em_arena* map(std::size_t needed, std::size_t pages, std::size_t guard, bool has_parts);
   bool listed();
 
   std::byte* base_;
@@ -76,6 +80,8 @@ struct em_arena {
   bool has_stream_ = false;
   void* stream_ = nullptr;
   em_budget* budget_ = nullptr;  // that it counts in, or null
+  bool has_parts_ = false;
+  em_arena* whole_ = nullptr;  // that it is a part of, or null
 };
 
 namespace edgemem {

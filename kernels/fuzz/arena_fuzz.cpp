@@ -111,6 +111,8 @@ class Program {
       if (arena != nullptr && bytes_.below(2) == 0) {  // one on top of it is refused
         HOLDS(em_arena_wrap(em_arena_base(arena), 1, EM_HOST) == nullptr);
       }
+    } else if (!arenas_.empty() && bytes_.below(3) == 0) {  // null for most arenas: they have no parts
+      arena = em_arena_part(arenas_[bytes_.below(arenas_.size())], static_cast<std::int64_t>(64 * bytes_.below(4)), size);
     } else {
       arena = em_arena_create(size, static_cast<std::int32_t>(bytes_.below(4)));
     }

@@ -63,7 +63,17 @@ void em_totals_get(em_totals* out) {
 
 void em_fail_after(int64_t count) { edgemem::set_allowance(count); }
 
-em_arena* em_arena_create(int64_t size, int32_t flags) { return em_arena::create(size, (flags & EM_GUARD_PAGE) != 0); }
+em_arena* em_arena_create(int64_t size, int32_t flags) {
+  return em_arena::create(size, (flags & EM_GUARD_PAGE) != 0, (flags & EM_PARTS) != 0);
+}
+
+em_arena* em_arena_part(em_arena* arena, int64_t offset, int64_t size) {
+  if (arena == nullptr) {
+    refuse("no arena");
+    return nullptr;
+  }
+  return arena->part(offset, size);
+}
 
 em_arena* em_arena_wrap(void* base, int64_t size, int32_t kind) {
   const std::optional<MemoryKind> known = kind_of(kind);

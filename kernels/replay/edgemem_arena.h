@@ -18,9 +18,9 @@
    a free on another thread than the context's is no event of its run: to the run, that block is still in use.
    Arenas, plans, loops, em_totals_get and the allocator itself may be used by several threads at once.
 
-   Ownership. What em_arena_create, em_arena_wrap, em_plan_create, em_context_create and em_loop_create give is the
-   caller's, who ends it with em_arena_release, em_plan_release, em_context_destroy or em_loop_destroy, once, and does
-   not use it afterwards. A run keeps its plan and its arena alive until em_end, a loop its arena until em_loop_stop or
+   Ownership. What em_arena_create, em_arena_part, em_arena_wrap, em_plan_create, em_context_create and em_loop_create
+   give is the caller's, who ends it with em_arena_release, em_plan_release, em_context_destroy or em_loop_destroy, once,
+   and does not use it afterwards. A run keeps its plan and its arena alive until em_end, a loop its arena until em_loop_stop or
    the next em_loop_replay, and a block keeps its arena alive until it is freed, so all may be released earlier. A block
    goes back to the pair it came from: em_allocate and em_free, em_cuda_alloc and em_cuda_free, em_torch_malloc and
    em_torch_free.
@@ -69,7 +69,10 @@ enum {
   EM_NO_MEMORY = -3, /* memory is short */
 };
 enum { EM_HOST = 0, EM_DEVICE = 1 }; /* kinds of memory */
-enum { EM_GUARD_PAGE = 1 };          /* em_arena_create: the page after the arena cannot be touched */
+enum {
+  EM_GUARD_PAGE = 1, /* em_arena_create: the page after the arena cannot be touched */
+  EM_PARTS = 2,      /* em_arena_create: runs use parts of it, and never the arena itself */
+};
 enum {
   EM_POISON = 1, /* em_begin_replay, em_loop_replay: unused host memory of the arena is filled with a pattern */
   EM_RECORD = 2, /* em_begin_replay: the run is recorded, too */
@@ -125,6 +128,11 @@ EM_EXPORT void em_fail_after(int64_t count);
 /* An arena of `size` bytes of host memory that begins at a multiple of 64; an arena of 0 bytes has 1. Null if `size` is
    negative or above the limit, or memory is short. */
 EM_EXPORT em_arena* em_arena_create(int64_t size, int32_t flags);
+
+/* `size` bytes from `offset` of an arena that was made with EM_PARTS, for runs of their own. It keeps that arena alive.
+   Null if `arena` is null or has no such bytes, or some of them are in another part that is not released or has a
+   block. */
+EM_EXPORT em_arena* em_arena_part(em_arena* arena, int64_t offset, int64_t size);
 
 /* An arena in memory of the caller's, which must outlive the arena: until it is released, and the last block in it is
    freed. Null if `base` is null, `size` is not above 0 or above the limit, the kind is unknown, or another arena has

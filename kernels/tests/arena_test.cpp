@@ -316,3 +316,48 @@ TEST(the_guard_page_ends_a_process_that_writes_past_the_arena) {
   CHECK(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
   em_arena_release(arena);
 }
+
+TEST(parts_of_an_arena_serve_runs_at_once_and_never_lie_on_each_other) {
+  const em_totals before = everything();
+  em_arena* whole = em_arena_create(768, EM_PARTS);
+  em_arena* parts[2] = {em_arena_part(whole, 0, 384), em_arena_part(whole, 384, 384)};
+  CHECK(parts[0] != nullptr && parts[1] != nullptr);
+  CHECK(em_arena_base(parts[1]) == static_cast<char*>(em_arena_base(whole)) + 384 && em_arena_size(parts[1]) == 384);
+  CHECK(em_arena_part(whole, 0, 768) == nullptr && em_arena_part(whole, 320, 64) == nullptr);
+  for (const int64_t offset : {int64_t{-64}, int64_t{704}, int64_t{768}, INT64_MAX}) {
+    CHECK(em_arena_part(whole, offset, 128) == nullptr);
+  }
+  CHECK(em_arena_part(whole, 0, 0) == nullptr && em_arena_part(nullptr, 0, 64) == nullptr);
+  CHECK(em_arena_part(parts[0], 0, 64) == nullptr);  // it was not made for that
+  CHECK(everything().arenas == before.arenas + 1 && everything().arena_bytes == before.arena_bytes + 768);
+
+  em_plan* plan = small_plan().make();
+  em_context* contexts[2] = {em_context_create(EM_HOST), em_context_create(EM_HOST)};
+  CHECK(em_begin_replay(contexts[0], plan, whole, 0) == EM_BUSY);  // only parts of it have runs
+  CHECK(em_begin_replay(contexts[0], plan, parts[0], 0) == EM_OK);
+  void* first = em_allocate(100);
+  std::thread([&] {
+    CHECK(em_begin_replay(contexts[1], plan, parts[1], EM_POISON) == EM_OK);
+    void* second = em_allocate(100);
+    CHECK(second == em_arena_base(parts[1]));
+    CHECK(em_begin_replay(contexts[1], plan, parts[0], 0) == EM_BUSY);
+    em_free(second);
+    CHECK(em_end(contexts[1], nullptr) == EM_OK);
+  }).join();
+  CHECK(first == em_arena_base(parts[0]));
+  CHECK(em_end(contexts[0], nullptr) == EM_OK);
+
+  // The block keeps its part, and that keeps the arena.
+  em_arena_release(parts[0]);
+  CHECK(em_arena_part(whole, 0, 768) == nullptr);
+  em_arena_release(parts[1]);
+  em_arena_release(whole);
+  CHECK(everything().arenas == before.arenas + 1);
+  std::memset(first, 1, 100);
+  em_free(first);
+  CHECK(everything().arenas == before.arenas && everything().arena_bytes == before.arena_bytes);
+  for (em_context* context : contexts) {
+    CHECK(em_context_destroy(context) == EM_OK);
+  }
+  em_plan_release(plan);
+}

@@ -160,7 +160,9 @@ def wrong_in_one_place(planset: PlanSet) -> tuple[PlanSet, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("what", ["graph", "recording"])
-def test_a_wrong_plan_is_refused_by_every_consumer_which_names_the_tensors(what: str, tmp_path: Path) -> None:
+def test_a_wrong_plan_is_refused_by_every_consumer_which_names_the_tensors(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = planned(tmp_path / "m.onnx", "unet", strategy="offsets/greedy_by_size")
     embed(path, (record(path, sess_options=options()),), path)
     graph, recording = plans_in(path.read_bytes())
@@ -174,7 +176,13 @@ def test_a_wrong_plan_is_refused_by_every_consumer_which_names_the_tensors(what:
     else:
         consumers.append(("run", path))
         with pytest.raises(InvalidPlanError, match="overlap") as caught:
-            _ = InferenceSession(path, options(), cache=False, background=False).memory
+            _ = (session := InferenceSession(path, options(), cache=False, background=False)).memory
+        # The session remembers: the plan is not proved at each run, and is wrong at each.
+        monkeypatch.setattr(planfile, "decode_all", None)
+        with pytest.raises(InvalidPlanError, match="overlap") as again:
+            session.run(None, feeds(session))
+        monkeypatch.undo()
+        assert again.value.violations == caught.value.violations
     named = [set(getattr(v, "records", ())) for v in caught.value.violations]
     assert set(names) in named
     for consumer in consumers:

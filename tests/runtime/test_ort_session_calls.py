@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import threading
 import weakref
@@ -229,6 +230,17 @@ def test_a_closed_session_releases_the_one_inside(runs: int) -> None:
     gc.collect()
     assert inside() is None
     assert session.memory.runs == runs
+    assert session.memory.reason == ("" if runs else "the session was closed before its first run")
+
+
+def test_a_copy_of_a_session_that_has_not_run_shares_its_plans(model: bytes) -> None:
+    with opened(model) as session:
+        twin = copy.copy(session)
+        given = feeds(session)
+        for each in (session, twin, session):
+            assert same(each.run(None, given), plain(model).run(None, given))
+        assert twin.memory == session.memory
+        assert (session.memory.runs, session.memory.replayed) == (3, 2)
 
 
 def test_parallel_execution_is_honoured_without_a_plan(model: bytes) -> None:

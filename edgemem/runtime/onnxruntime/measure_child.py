@@ -121,6 +121,7 @@ def _ran(session: Any, requests: _Requests, opened: int, folder: str) -> dict[st
     for _ in range(_MEASURED_RUNS):
         results = None
         results = session.run(None, requests[0])
+        session.wait(_PLAN_S)  # where the plan does not fit, another one is made
     gc.collect()
     anonymous, resident = anonymous_bytes() or 0, resident_bytes() or 0
     known = requests.kept + session.memory.planned + sum(r.nbytes for r in results if isinstance(r, np.ndarray))

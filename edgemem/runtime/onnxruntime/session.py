@@ -21,7 +21,7 @@ from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerpri
 from edgemem.runtime.onnxruntime.cuda import CUDA, planned_providers, without_device
 from edgemem.runtime.onnxruntime.file import opened
 from edgemem.runtime.onnxruntime.file_options import options_for_file
-from edgemem.runtime.onnxruntime.first_use import make_replayer, stored_plans
+from edgemem.runtime.onnxruntime.first_use import FirstUse, stored_plans
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options
 from edgemem.runtime.onnxruntime.session_weights import SessionWeights
 
@@ -72,8 +72,8 @@ class InferenceSession:
             `warmup` those of `warm_up` alone; `never` none, so that only stored plans are used.
         background: make plans on a thread of their own, while runs go on; False makes them before the recorded run
             returns, and others wait for it.
-        most_arenas: how many runs at once have an arena, as many as there are processors by default; further ones wait
-            for their turn.
+        most_arenas: how many arenas there are, as many as there are processors by default. Each serves one run at once,
+            or several smaller ones; further ones wait for their turn.
         max_bytes: the most that arenas, and blocks of runs outside them, may take; results count until they are freed,
             weights do not. Runs wait while others take too much; one that does not fit even alone is refused.
         idle_seconds: arenas go that no run used for so long, at once where memory is short, and pages no run needed.
@@ -129,7 +129,7 @@ class InferenceSession:
         self._workers: ThreadPoolExecutor | None = None
         self._starting = _thread.allocate_lock()
         self._replayer: Replayer | None = None
-        self._make_replayer: Callable[[], Replayer] | None = None
+        self._first_use: FirstUse | None = None
         self._families: dict[Hashable, Family] = {}
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         self._plain = obstacle(onnxruntime, options, fallback=fallback)
@@ -161,15 +161,14 @@ class InferenceSession:
         if not self._plain:
             about = (self._session, onnxruntime.__version__, weights.digest(), weights.level)
             kept: dict[str, Any] = {"cache": cache, "arena": arena, "is_device": chosen.is_device, "guard": guard}
-            make = partial(make_replayer, partial(fingerprint_of, *about), plans, policy, stored=stored, **kept)
-            self._make_replayer = make
+            self._first_use = FirstUse(partial(fingerprint_of, *about), plans, policy, stored=stored, **kept)
 
     @property
     def memory(self) -> SessionMemory:
         """The memory that the runs need now and have needed so far."""
         from edgemem.runtime.onnxruntime.session_memory import memory_of  # as are all below: not to load a model
 
-        return memory_of(self._begin(), self._plain)
+        return memory_of(self._begin(), self._plain or "the session was closed before its first run")
 
     @property
     def memory_report(self) -> MemoryReport:
@@ -188,11 +187,11 @@ class InferenceSession:
 
     def _begin(self) -> Replayer | None:
         """The replayer, made by the first run, or by who asks for the memory; None in a session without plans."""
-        if self._make_replayer is not None:
+        if (first_use := self._first_use) is not None:
             with BEGINNING:
                 if self._replayer is None:
                     self._open()  # raises if the session was closed meanwhile
-                    self._replayer, self._make_replayer = self._make_replayer(), None  # which holds the session
+                    self._replayer, self._first_use = first_use.replayer(), None
         return self._replayer
 
     def run(self, output_names: Iterable[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
@@ -375,7 +374,7 @@ class InferenceSession:
             # A callback may close the session: it cannot wait for its own thread.
             self._workers.shutdown(wait=not threading.current_thread().name.startswith(_WORKER_NAME))
         with BEGINNING:
-            self._make_replayer = self._session = None
+            self._first_use = self._session = None
         if self._replayer is not None:
             self._replayer.close()
 

@@ -1,0 +1,169 @@
+"""Arenas that several smaller runs, or one of the largest, use at a time."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING, Final
+
+from edgemem.replay.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from edgemem.replay.arena import ArenaMemory
+
+__all__ = ["UNITS", "ArenaPart", "ArenaParts", "unit_of", "units_of"]
+
+UNITS: Final = 16  # of an arena; a run has 1, 2, 4, 8 or all of them, side by side
+_ALIGNMENT: Final = 64
+
+
+def unit_of(size: int) -> int:
+    """Bytes of a unit of an arena of at least `size` bytes."""
+    return -(-size // (UNITS * _ALIGNMENT)) * _ALIGNMENT
+
+
+def units_of(needed: int, size: int) -> int:
+    """How many units of an arena of `size` bytes have `needed` bytes."""
+    return next((units for units in (1, 2, 4, 8) if needed <= units * unit_of(size)), UNITS)
+
+
+class _SlicedArena:
+    """An arena in units, and the memory of its parts, which is kept for the next run of the same size."""
+
+    __slots__ = ("parts", "taken", "unit", "whole")
+
+    def __init__(self, whole: ArenaMemory) -> None:
+        self.whole = whole
+        self.unit = whole.size // UNITS
+        self.parts: dict[tuple[int, int], ArenaMemory] = {}
+        self.taken: weakref.WeakSet[ArenaPart] = weakref.WeakSet()
+
+    def free(self, units: int) -> int | None:
+        """The first unit of a free part of so many."""
+        taken = {k for part in self.taken for k in range(part.begin, part.begin + part.units)}
+        return next((k for k in range(0, UNITS, units) if taken.isdisjoint(range(k, k + units))), None)
+
+    def memory(self, begin: int, units: int) -> ArenaMemory:
+        """Of a part that is free. Raises MemoryError if a block of an earlier run lies in it."""
+        found = self.parts.get((begin, units))
+        if found is not None and found.left:
+            raise MemoryError
+        if found is None:
+            for key in [(k, n) for k, n in self.parts if k < begin + units and begin < k + n]:
+                self.parts.pop(key).close()
+            found = self.whole.part(begin * self.unit, units * self.unit)
+            self.parts[begin, units] = found
+        return found
+
+    def close_if_free(self) -> None:
+        """Release the memory, although frames of a failed run may still refer to it; not while something runs in it."""
+        if not self.taken:
+            for part in self.parts.values():
+                part.close()
+            self.parts.clear()
+            self.whole.close()
+
+
+class ArenaPart:
+    """What a run has of an arena; one that an exception takes away is given back with its last reference."""
+
+    __slots__ = ("__weakref__", "arena", "begin", "memory", "units")
+
+    def __init__(self, units: int) -> None:
+        self.units = units
+        self.begin = 0
+        self.arena: _SlicedArena | None = None
+        self.memory: ArenaMemory | None = None
+
+
+class ArenaParts:
+    """Some arenas of one size; a run that finds no part of one free waits.
+
+    Args:
+        make: an arena for parts, by its size in bytes.
+    """
+
+    def __init__(self, make: Callable[[int], ArenaMemory]) -> None:
+        self._make = make
+        self._size = 0
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Begin without arenas; those in which something runs go with their last run."""
+        self._lock = threading.Lock()
+        self._turns = Turns()
+        self._arenas: list[_SlicedArena] = []
+        self._waiting: weakref.WeakSet[ArenaPart] = weakref.WeakSet()
+
+    def take(self, needed: int, size: int, most: int) -> ArenaPart:
+        """A part of `needed` bytes of one of `most` arenas of `size` bytes, until `give`.
+
+        While runs wait for larger parts, no other one goes into as many of the arenas, those in which least is taken.
+        Raises as `make` if there is no memory for an arena.
+        """
+        part = ArenaPart(units_of(needed, size))
+
+        def look() -> ArenaPart | None:
+            with self._lock:
+                if size != self._size:
+                    for arena in self._arenas:
+                        arena.close_if_free()
+                    self._size, self._arenas = size, []
+                larger = sum(other.units > part.units for other in self._waiting) if self._waiting else 0
+                return part if self._found(part, max(most - larger, 0)) else None
+
+        if look() is not None:
+            return part
+        with self._lock:
+            self._waiting.add(part)
+        try:
+            return self._turns.wait(look)
+        finally:
+            with self._lock:
+                self._waiting.discard(part)
+            self._turns.all()
+
+    def _found(self, part: ArenaPart, most: int) -> bool:
+        # The fullest arena, so that another one stays whole for a run of the largest.
+        for arena in sorted(self._arenas, key=lambda arena: -sum(taken.units for taken in arena.taken))[:most]:
+            begin = arena.free(part.units)
+            if begin is None:
+                continue
+            try:
+                part.memory = arena.memory(begin, part.units)
+            except MemoryError:  # a block that outlived its run; the arena goes with its last run
+                self._arenas.remove(arena)
+                arena.close_if_free()
+            else:
+                part.arena, part.begin = arena, begin
+                arena.taken.add(part)
+                return True
+        if len(self._arenas) >= most:
+            return False
+        self._arenas.append(_SlicedArena(self._make(UNITS * unit_of(self._size))))
+        return self._found(part, most)
+
+    def give(self, part: ArenaPart) -> None:
+        """Let other runs have it."""
+        with self._lock:
+            if part.arena is not None:
+                part.arena.taken.discard(part)
+                if part.arena not in self._arenas:
+                    part.arena.close_if_free()
+        if self._turns:
+            self._turns.all()
+
+    def drop_idle(self) -> None:
+        """Release the arenas in which nothing runs now."""
+        with self._lock:
+            idle = [arena for arena in self._arenas if not arena.taken]
+            self._arenas = [arena for arena in self._arenas if arena.taken]
+            for arena in idle:
+                arena.close_if_free()
+
+    def bytes(self) -> int:
+        """Of all arenas."""
+        with self._lock:
+            return sum(arena.whole.size for arena in self._arenas)

@@ -1,0 +1,84 @@
+"""Which runs of a session go on at once: as many as there is room for, or one alone."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+from edgemem.replay.turns import Turns
+
+__all__ = ["Room", "RunPlace"]
+
+
+class RunPlace:
+    """What a run has that may run; one that an exception takes away is given back with its last reference."""
+
+    __slots__ = ("__weakref__", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class Room:
+    """Lets runs in: several at once within so many bytes, or one alone.
+
+    Attributes:
+        has_waited: whether a run ever waited for others.
+    """
+
+    def __init__(self) -> None:
+        self.has_waited = False
+        self._lock = threading.Lock()
+        self._turns = Turns()
+        self._inside: weakref.WeakSet[RunPlace] = weakref.WeakSet()
+        self._waiting: weakref.WeakSet[RunPlace] = weakref.WeakSet()
+        self._alone: weakref.WeakSet[RunPlace] = weakref.WeakSet()  # that are alone, or wait to be
+
+    def enter(self, size: int, most: int) -> RunPlace:
+        """As one of the runs that take at most `most` bytes at once, `size` of them this one.
+
+        A run that needs more than that is let in when no other is inside. No run overtakes one that waits for more.
+        """
+        place = RunPlace(size)
+
+        def look() -> RunPlace | None:
+            with self._lock:
+                if self._alone or (self._waiting and any(other.size > size for other in self._waiting)):
+                    return None
+                if self._inside and sum(other.size for other in self._inside) + size > most:
+                    return None
+                self._inside.add(place)
+                return place
+
+        if look() is not None:
+            return place
+        self.has_waited = True
+        with self._lock:
+            self._waiting.add(place)
+        try:
+            return self._turns.wait(look)
+        finally:
+            with self._lock:
+                self._waiting.discard(place)
+            self._turns.all()
+
+    def enter_alone(self) -> RunPlace:
+        """As the only run; runs that come later wait."""
+        place = RunPlace(0)
+        self._alone.add(place)
+
+        def look() -> RunPlace | None:
+            with self._lock:
+                if self._inside:
+                    return None
+                self._inside.add(place)
+                return place
+
+        return look() or self._turns.wait(look)
+
+    def leave(self, place: RunPlace) -> None:
+        """The run has ended."""
+        with self._lock:
+            self._inside.discard(place)
+            self._alone.discard(place)
+        self._turns.all()

@@ -1,0 +1,365 @@
+"""Smaller runs go on beside one another in parts of the arena that one of the largest takes whole."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import os
+import random
+import sys
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import edgemem
+from edgemem.replay import parts, room
+from edgemem.replay.arena import ArenaMemory
+from edgemem.replay.library import library
+from edgemem.replay.parts import UNITS, ArenaParts, unit_of
+from edgemem.replay.room import Room
+from edgemem.replay.worker import worker
+from edgemem.trace import Trace
+from edgemem.trace.merged_trace import between, is_part_of
+from edgemem.trace.recording import Signature
+from tests.runtime.test_replay_families import Program, blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+MOST = 64  # elements of the largest run
+KIB = 1 << 10
+
+
+def events(size: int, *, pauses: bool = False) -> list[int]:
+    """A run whose requests grow with its elements, but for one; with a pause while three are alive."""
+    return [KIB * size, KIB // 2, -1, KIB * size, 2 * KIB * size, *([0] if pauses else []), -2, -3, -4]
+
+
+def run(program: Program, size: int, pause: Callable[[], object] | None = None) -> None:
+    signature = Signature("run", (("x", "float", (size,)),))
+    family = program.replayer.family(signature)
+    call = partial(blocks, events(size, pauses=pause is not None), pause or (lambda: None))
+    program.replayer.run(family, lambda: signature, call)
+
+
+def at_once(*calls: Callable[[], object]) -> list[threading.Thread]:
+    threads = [threading.Thread(target=call, daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def joined(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def shared(**policy: Any) -> Program:
+    """A program with one arena, in which a run has waited for another one, and small ones have plans."""
+    program = Program(most_arenas=1, **policy)
+    run(program, MOST)
+    worker().wait(20)
+    goes_on = threading.Event()
+    threads = begun(program, 2, goes_on)
+    threads += at_once(partial(run, program, 3))
+    until(lambda: program.replayer._lanes.has_waited)
+    goes_on.set()
+    joined(threads)
+    run(program, 2)  # recorded, because the one that waited asked for plans
+    worker().wait(20)
+    return program
+
+
+def begun(program: Program, size: int, goes_on: threading.Event, count: int = 1) -> list[threading.Thread]:
+    """Runs that are on, and end when they may."""
+    are_on = threading.Barrier(count + 1)
+
+    def pause() -> None:
+        are_on.wait(20)
+        assert goes_on.wait(20)
+
+    threads = at_once(*[partial(run, program, size, pause)] * count)
+    are_on.wait(20)
+    return threads
+
+
+def until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def smaller(program: Program) -> list[int]:
+    family = program.replayer.current
+    assert family is not None
+    return [small.most for small in family.smaller or ()]
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_small_runs_go_on_at_once_in_one_arena_and_a_large_one_alone(background: bool) -> None:
+    program = shared(background=background)
+    limits = smaller(program)
+    assert len(limits) == 4
+    assert all(2 * most >= wanted for most, wanted in zip(limits, (4, 8, 16, 32), strict=True)), limits
+    before = program.state
+    arena = program.replayer.arena_bytes()
+    meeting = threading.Barrier(8)  # all eight are on
+    for _ in range(3):
+        joined(at_once(*[partial(run, program, 2, lambda: meeting.wait(20))] * 8))
+    meeting = threading.Barrier(4)
+    joined(at_once(*[partial(run, program, size, lambda: meeting.wait(20)) for size in limits]))
+    run(program, MOST)
+    after = program.state
+    assert after[1] - before[1] == 3 * 8 + 4 + 1, "every run was served whole"
+    assert (after[0], after[2]) == ("replay", before[2])
+    assert 0 < program.replayer.arena_bytes() <= arena + 64 * UNITS
+
+
+def test_no_run_overtakes_a_larger_one_that_waits() -> None:
+    program = shared()
+    goes_on, order = threading.Event(), list[str]()
+    threads = begun(program, 2, goes_on)
+    for size, name in ((MOST, "large"), (2, "small")):
+        waiting = len(program.replayer._parts._waiting)
+        threads += at_once(partial(run, program, size, partial(order.append, name)))
+        until(lambda waiting=waiting: len(program.replayer._parts._waiting) > waiting)  # type: ignore[misc]
+    assert order == []
+    goes_on.set()
+    joined(threads)
+    assert order == ["large", "small"]
+
+
+def test_what_does_not_fit_is_right_and_has_the_plan_of_larger_runs_next_time() -> None:
+    """A request that is as large in small runs as in large ones, where the recorded one was smaller."""
+    program = shared()
+    signature = Signature("run", (("x", "float", (4,)),))
+    odd = [KIB * 4, KIB // 2, -1, KIB * MOST, 2 * KIB * 4, -2, -3, -4]
+    before = program.state
+    for _ in range(4):
+        program.replayer.run(program.replayer.family(signature), lambda: signature, blocks, odd)
+    after = program.state
+    assert 1 <= after[2] - before[2] <= 3, "each miss takes a plan of smaller runs away from such runs"
+    assert after[1] > before[1]
+    assert program.replayer.current is not None
+    assert program.replayer.current.mode == "replay"
+    for size in (1, 2, MOST):
+        run(program, size)
+    assert program.state[2] == after[2]
+
+
+def test_a_larger_plan_takes_the_place_of_the_plans_of_smaller_runs() -> None:
+    program = shared()
+    for size in (2 * MOST, 2 * MOST, 2, MOST):
+        run(program, size)
+    assert smaller(program) == []
+    assert program.state[2] == 2, "one that was larger, and one of which the headroom was learnt"
+
+
+def test_arenas_are_given_back() -> None:
+    before = library().totals()
+    program = shared()
+    goes_on = threading.Event()
+    threads = begun(program, 2, goes_on, 3)
+    program.replayer.trim()
+    assert program.replayer.arena_bytes() > 0
+    goes_on.set()
+    joined(threads)
+    program.replayer.trim()
+    assert program.replayer.arena_bytes() == 0
+    run(program, 2)
+    program.replayer.close()
+    del program, threads
+    assert library().totals().arenas == before.arenas
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_has_arenas_of_its_own() -> None:
+    program = shared()
+    goes_on = threading.Event()
+    threads = begun(program, 4, goes_on, 4)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            for size in (2, MOST, 4):
+                run(program, size)
+            status = 0
+        finally:
+            os._exit(status)
+    goes_on.set()
+    joined(threads)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_parts_never_lie_on_each_other() -> None:
+    """Random parts, given back in any order, against a list of the bytes that are in use."""
+    rng = random.Random(0)
+    most, size = 3, 64 * UNITS * 5 - 100
+    given = ArenaParts(partial(ArenaMemory, has_parts=True))
+    taken: list[parts.ArenaPart] = []
+    for _ in range(2000):
+        free = most * UNITS - sum(part.units for part in taken)
+        needed = rng.choice([1, unit_of(size), 2 * unit_of(size), 3 * unit_of(size), size])
+        units = parts.units_of(needed, size)
+        if rng.random() < 0.5 and any(fits(taken, given, units, most)):
+            part = given.take(needed, size, most)
+            assert part.memory is not None
+            assert part.memory.size >= needed
+            taken.append(part)
+            places = sorted(place(part) for part in taken)
+            assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(places))
+            assert given.bytes() <= most * unit_of(size) * UNITS
+            assert sum(part.units for part in taken) <= most * UNITS
+        elif taken:
+            given.give(taken.pop(rng.randrange(len(taken))))
+        assert free >= 0
+    for part in taken:
+        given.give(part)
+    given.drop_idle()
+    assert given.bytes() == 0
+
+
+def place(part: parts.ArenaPart) -> tuple[int, int]:
+    """Its address and bytes."""
+    assert part.memory is not None
+    return int(part.memory.as_bytes().ctypes.data), part.memory.size
+
+
+def fits(taken: list[parts.ArenaPart], given: ArenaParts, units: int, most: int) -> list[bool]:
+    """For each place of so many units, aligned to as many, in an arena that there is or may be: whether it is free."""
+    found = [len(given._arenas) < most]
+    for arena in given._arenas:
+        used = {k for s in taken if s.arena is arena for k in range(s.begin, s.begin + s.units)}
+        found += [not used & set(range(k, k + units)) for k in range(0, UNITS, units)]
+    return found
+
+
+@pytest.mark.parametrize("kind", ["room", "parts"])
+def test_an_exception_at_any_point_leaves_what_a_run_had_to_others(kind: str) -> None:
+    """As from a signal's handler, which runs between any two lines."""
+    places = (room.__file__, parts.__file__, threading.__file__)
+
+    def enter(given: Any) -> Any:
+        return given.enter(1, 1) if kind == "room" else given.take(640, 640, 1)
+
+    def leave(given: Any, place: Any) -> None:
+        (given.leave if kind == "room" else given.give)(place)
+
+    for point in range(300):
+        given: Any = Room() if kind == "room" else ArenaParts(partial(ArenaMemory, has_parts=True))
+        left = [point]
+
+        def interrupt(frame: FrameType, event: str, _: object, left: list[int] = left) -> Any:
+            if frame.f_code.co_filename not in places or frame.f_code.co_name == "<genexpr>":
+                return None
+            # The line of a `with` comes again before its lock is opened, where no handler of a signal runs.
+            is_with = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+            if event in {"line", "return"} and not is_with:
+                left[0] -= 1
+                if left[0] < 0:
+                    sys.settrace(None)
+                    raise InterruptedError
+            return interrupt
+
+        is_interrupted = False
+        sys.settrace(interrupt)
+        try:
+            leave(given, enter(given))
+        except InterruptedError:
+            is_interrupted = True
+        finally:
+            sys.settrace(None)
+        joined(at_once(lambda given=given: leave(given, enter(given))))  # type: ignore[misc]
+        if not is_interrupted:
+            return
+    pytest.fail("more points than were tried")
+
+
+def test_a_run_between_two_has_room_for_every_size_that_grows_so() -> None:
+    """Sizes of b x l elements: linear ones, squares of l, constants, and small ones of b or l alone."""
+    rng = random.Random(0)
+
+    def trace(b: int, l: int) -> Trace:  # noqa: E741 - as in the sizes
+        return Trace.from_stream([64 * b * l, 8 * b * l * l, -1, 4096 + 32 * b * l, 16 * b, -2, 16 * l, -3, -4, -5])
+
+    most = (8, 256)
+    for _ in range(500):
+        few = (rng.randint(1, 8), rng.randint(1, 8))
+        b = rng.randint(1, 8)
+        wanted = (b, rng.randint(1, 256 // b))
+        low, high, limit = few[0] * few[1], most[0] * most[1], max(wanted[0] * wanted[1], few[0] * few[1])
+        assert is_part_of(trace(*wanted), between(trace(*few), trace(*most), (low, limit, high)))
+
+
+def model() -> bytes:
+    """Rows in, a number a row out; what lies between is alive at once, with what grows with the square of the width."""
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"]),
+        helper.make_node("Transpose", ["e"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["t", "e"], ["square"]),
+        helper.make_node("Softmax", ["square"], ["s"]),
+        helper.make_node("MatMul", ["e", "s"], ["m"]),
+        helper.make_node("Add", ["m", "e"], ["a"]),
+        helper.make_node("ReduceMax", ["a"], ["y"], axes=[1, 2], keepdims=0),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [value("x", TensorProto.FLOAT, ["n", 64, "w"])], [value("y", TensorProto.FLOAT, ["n"])]
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(made.SerializeToString())
+
+
+@pytest.mark.parametrize("is_capped", [False, True])
+def test_sessions_under_threads_and_shapes_give_the_same_bits(is_capped: bool) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    data = model()
+    onnx.checker.check_model(onnx.load_from_string(data))
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    plain = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(0)
+    shapes = [(8, 256)] + [(int(rng.integers(1, 9)), int(rng.integers(1, 40))) for _ in range(150)] + [(8, 256)]
+    feeds = [{"x": rng.random((n, 64, w), np.float32)} for n, w in shapes]
+    wanted = [plain.run(None, feed)[0] for feed in feeds]
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    with edgemem.InferenceSession(data, options, cache=False, background=False) as free:
+        for _ in range(2):
+            free.run(None, feeds[0])
+        need = free.memory.peak
+    policy: dict[str, Any] = {"max_bytes": need + 64 * KIB} if is_capped else {"most_arenas": 1}
+    wrong: list[int] = []
+    with edgemem.InferenceSession(data, options, cache=False, **policy) as session:
+        session.warm_up(feeds[0])
+        lock = threading.Lock()
+
+        def work(todo: Iterator[int]) -> None:
+            while True:
+                with lock:
+                    k = next(todo, None)
+                if k is None:
+                    return
+                if session.run(None, feeds[k])[0].tobytes() != wanted[k].tobytes():
+                    wrong.append(k)
+
+        for _ in range(3):  # runs wait, a small one is recorded, small ones have plans
+            joined(at_once(*[partial(work, iter(range(len(feeds))))] * 8))
+            session.wait(20)
+        assert wrong == []
+        assert session._replayer is not None
+        assert session._replayer.current is not None
+        assert session._replayer.current.smaller, "runs waited, and small ones got plans"
+        assert session.memory.arena <= need + 64 * KIB
+        assert session.memory.bails <= 4
+        session.trim()
+        assert session.memory.arena == 0
