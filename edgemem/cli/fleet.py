@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from edgemem.cli.options import FileCommand, parsed_size
+from edgemem.fleet import RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["FleetCommand"]
 
 _MODELS: Final = (".onnx", ".tflite")
-# As `edgemem.fleet.results.RESULTS`, which loads what help does not need.
-_RESULTS: Final = (".parquet", ".csv", ".json")
 _SWEPT: Final = ("dims", "target", "budget")  # options whose values may be several
 _LIMIT_S: Final = 3600.0
 
@@ -91,7 +90,7 @@ class _Run:
     @property
     def results(self) -> str | None:
         """The file of results; None without one."""
-        return self.output if self.output is not None and self.output.lower().endswith(_RESULTS) else None
+        return self.output if self.output is not None and self.output.lower().endswith(RESULTS) else None
 
     @property
     def shown_output(self) -> str | None:

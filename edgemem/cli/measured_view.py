@@ -44,15 +44,7 @@ def show_measured(rows: Sequence[MeasureRow], processes: int = 1) -> None:
         (r.configuration, *map(_size_or_dash, (r.resident, r.anonymous, r.proportional, r.load_peak, r.peak)))
         for r in shown
     ]
-    times: list[tuple[str, ...]] = [
-        (
-            row.configuration,
-            *(_ms_or_dash(ms) for ms in (row.load_ms, row.first_ms, row.latency_ms, row.p99_ms)),
-            _ratio_or_dash(row.latency_ratio),
-            _yes_or_dash(row.exact),
-        )
-        for row in shown
-    ]
+    times: list[tuple[str, ...]] = [(row.configuration, *_times(row)) for row in shown]
     _print_tables(
         [
             ("but weights", ("activations", "of default", "arena", "of bound", "outputs"), memory),
@@ -106,19 +98,11 @@ def show_measured_tflite(rows: Sequence[TfliteRow]) -> None:
         )
         for row in shown
     )
-    times = (
-        (
-            *(_ms_or_dash(ms) for ms in (row.load_ms, row.first_ms, row.latency_ms, row.p99_ms)),
-            _ratio_or_dash(row.latency_ratio),
-            _yes_or_dash(row.exact),
-        )
-        for row in shown
-    )
     _print_tables(
         [
             ("arena", ("tensors", "ratio", "of bound", "tail"), _labelled(names, arena)),
             ("process", ("imports", "anonymous", "ratio", "PSS", "peak"), _labelled(names, process)),
-            ("ms", ("load", "first run", "median", "p99", "ratio", "exact"), _labelled(names, times)),
+            ("ms", ("load", "first run", "median", "p99", "ratio", "exact"), _labelled(names, map(_times, shown))),
         ]
     )
     for row in rows:
@@ -127,6 +111,15 @@ def show_measured_tflite(rows: Sequence[TfliteRow]) -> None:
         compared = f"ratios are to {row.compared}" if row.compared and not is_told else ""
         if about := row.unavailable or "; ".join(filter(None, (row.plan, compared))):
             _print_line(f"{name}: {about}")
+
+
+def _times(row: MeasureRow | TfliteRow) -> tuple[str, ...]:
+    """The cells of the table of times."""
+    return (
+        *(_ms_or_dash(ms) for ms in (row.load_ms, row.first_ms, row.latency_ms, row.p99_ms)),
+        _ratio_or_dash(row.latency_ratio),
+        _yes_or_dash(row.exact),
+    )
 
 
 def _labelled(names: Sequence[str], cells: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.commands import process_parts
+from edgemem.commands.process_figures import middle, times
 from edgemem.commands.process_parts import MemoryPart, ServedFile
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings
@@ -225,17 +226,13 @@ def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, A
         return row
     last = answers[-1]
     planned = last.get("planned")
-    latencies = [ms for a in answers for ms in a["latencies_ms"]]
     return replace(
         row,
         activation=memory.get("activation") if planned is None else last["reserved"] + last["outside"],
         planned=planned,
         outputs=last["outputs"],
         bound=last.get("bound"),
-        load_ms=median(a["load_ms"] for a in answers),
-        first_ms=median(a["first_ms"] for a in answers),
-        latency_ms=median(latencies),
-        p99_ms=float(np.percentile(latencies, 99)),
+        **times(answers),
         plan=last.get("plan", ""),
         note="; ".join(filter(None, (last.get("note"), memory.get("note"), memory.get("failed")))),
     )
@@ -258,12 +255,12 @@ def _with_memory(
     row = replace(
         row,
         load_peak=max((peak for peak in peaks if peak is not None), default=None),
-        peak=_middle(answers, "peak"),
-        resident=_middle(answers, "resident"),
-        anonymous=_middle(answers, "anonymous"),
+        peak=middle(answers, "peak"),
+        resident=middle(answers, "resident"),
+        anonymous=middle(answers, "anonymous"),
         proportional=int(sum(known) / len(answers) * processes) if len(known) == len(answers) else None,
     )
-    trimmed = _middle(answers, "trimmed")
+    trimmed = middle(answers, "trimmed")
     if row.resident is None or trimmed is None or "before" not in opened:
         return row
     measured = "measured here"
@@ -290,12 +287,6 @@ def _together(task: Mapping[str, Any], processes: int, timeout_s: float) -> list
             return answer
 
         return list(pool.map(serve, range(processes)))
-
-
-def _middle(answers: Sequence[Mapping[str, Any]], key: str) -> int | None:
-    """The median of a size, rounded; None if a process could not tell it."""
-    known = [a[key] for a in answers if a[key] is not None]
-    return int(median(known)) if len(known) == len(answers) else None
 
 
 def _compared(row: MeasureRow, mine: Sequence[Mapping[str, Any]], default: Sequence[Mapping[str, Any]]) -> MeasureRow:

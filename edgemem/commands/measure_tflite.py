@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
+from edgemem.commands.process_figures import middle, times
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
 from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.litert.probe import probe_apart
-from edgemem.runtime.tflite_file import open_model, values_of
+from edgemem.runtime.tflite_file import input_forms, open_model, values_of
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.system.child_call import ChildError, Message, call_child
@@ -152,7 +151,7 @@ def measure_tflite(
     if repeats < 1 or rounds < 1:
         raise ModelError("measure at least one run in at least one round")
     models = [(file, open_model(file, input_shapes)) for file in (path, *([against] if against else []))]
-    forms = [_input_forms(model) for _, model in models]
+    forms = [input_forms(model.graph()) for _, model in models]
     if against and [form[1:] for form in forms[0]] != [form[1:] for form in forms[1]]:
         raise ModelError(f"{path.name} and {against.name} have other inputs, so they cannot run on the same values")
     requests = [values_of(forms[0], given, seed=seed) for given in feeds or [{}]]
@@ -189,11 +188,6 @@ def measure_tflite(
         if subject.answers:
             subject.row = replace(subject.row, **_figures(subject.answers))
     return tuple(_compared(subject, subjects) for subject in subjects)
-
-
-def _input_forms(model: TfliteModel) -> list[tuple[str, str, tuple[int, ...]]]:
-    graph = model.graph()
-    return [(t.name, t.dtype, t.shape) for t in (graph.tensors[i] for i in graph.inputs)]
 
 
 # What is to be measured
@@ -266,17 +260,8 @@ def _run(subject: _Subject, common: Mapping[str, Any], values: Sequence[NDArray[
 
 def _figures(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of a row that its processes have told."""
-    latencies = [ms for a in answers for ms in a["latencies_ms"]]
     told: dict[str, Any] = {key: answers[-1][key] for key in ("arena", "bound", "plan") if key in answers[-1]}
-    for key in _SIZES:
-        known = [a[key] for a in answers if a[key] is not None]
-        told[key] = int(median(known)) if len(known) == len(answers) else None
-    return told | {
-        "load_ms": median(a["load_ms"] for a in answers),
-        "first_ms": median(a["first_ms"] for a in answers),
-        "latency_ms": median(latencies),
-        "p99_ms": float(np.percentile(latencies, 99)),
-    }
+    return told | {key: middle(answers, key) for key in _SIZES} | times(answers)
 
 
 def _compared(subject: _Subject, subjects: Sequence[_Subject]) -> TfliteRow:

@@ -16,7 +16,7 @@ from edgemem.planning.verification import plans_of
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import WEBGPU
 from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in
-from edgemem.runtime.tflite_file import open_model, values_of
+from edgemem.runtime.tflite_file import input_forms, open_model, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -172,10 +172,8 @@ def is_for_webgpu(path: Path) -> bool:
 
 def feeds_for(model: Model, feeds: Mapping[str, NDArray[Any]] | None) -> dict[str, NDArray[Any]]:
     """A value for every input of a model by name: the one given for it, or a random one. Errors as `values_of`."""
-    graph = model.graph()
-    inputs = [graph.tensors[i] for i in graph.inputs]
-    values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
-    return {t.name: value for t, value in zip(inputs, values, strict=True)}
+    forms = input_forms(model.graph())
+    return {name: value for (name, _, _), value in zip(forms, values_of(forms, feeds), strict=True)}
 
 
 def executor_for(

@@ -13,7 +13,7 @@ from edgemem.planning.verification import plans_of
 from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import EXECUTORS, LITERT
-from edgemem.runtime.tflite_file import open_model, values_of
+from edgemem.runtime.tflite_file import input_forms, open_model, values_of
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 
@@ -108,9 +108,8 @@ def _in_tflm(
     if plan.refusal is not None:
         raise plan.refusal.error("tflm", path)
     graph = model.graph()
-    inputs = [graph.tensors[i] for i in graph.inputs]
     names = [graph.tensors[i].name for i in graph.outputs]
-    values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
+    values = values_of(input_forms(graph), feeds)
     run_micro = partial(execute, outputs=len(names), runs=runs, timeout_s=timeout_s)
     ran = run_micro(model.content(), values)
     different: tuple[str, ...] = ()

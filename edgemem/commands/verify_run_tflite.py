@@ -16,7 +16,7 @@ from edgemem.runtime.executors import LITERT
 from edgemem.runtime.litert.memory import InterpreterMemory
 from edgemem.runtime.litert.process import ask_litert
 from edgemem.runtime.memory import report_from
-from edgemem.runtime.tflite_file import open_model, values_of
+from edgemem.runtime.tflite_file import input_forms, open_model, values_of
 from edgemem.runtime.tflm.divergence import depends_on_memory, first_divergence
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
@@ -94,10 +94,8 @@ def _in_tflm(
     if model.inputs():
         raise RuntimeBindError("TensorFlow Lite Micro cannot resize inputs, and the plan is for other sizes")
     graph = model.graph()
-    inputs = [graph.tensors[i] for i in graph.inputs]
     names = [graph.tensors[i].name for i in graph.outputs]
-    forms = [(t.name, t.dtype, t.shape) for t in inputs]
-    sets = [values_of(forms, feeds, seed=seed) for seed in range(_SETS)]
+    sets = [values_of(input_forms(graph), feeds, seed=seed) for seed in range(_SETS)]
     run_all = partial(execute, inputs=sets[0], then=(*sets[1:], sets[0]), outputs=len(names), timeout_s=timeout_s)
     ran, plain = run_all(model.content()), run_all(model.without_plan().content())
     different = [
@@ -145,9 +143,7 @@ def _in_litert(
             f"make a plan with: edgemem plan --target litert {path.name} -o PLANNED.tflite"
         )
     LITERT.check(path, plansets)
-    graph = model.graph()
-    inputs = [graph.tensors[i] for i in graph.inputs]
-    values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
+    values = values_of(input_forms(model.graph()), feeds)
     found, _ = ask_litert("compare", path, model, values, timeout_s=timeout_s)
     memory = report_from(found["memory"], InterpreterMemory)
     if memory.origin is None or memory.origin.source != "file":

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from edgemem.fleet.task import FleetRow
 
-__all__ = ["RESULTS", "check_writable", "table_of", "write_results"]
-
-RESULTS: Final = (".parquet", ".csv", ".json")  # endings of files of results
+__all__ = ["check_writable", "table_of", "write_results"]
 
 
 def table_of(rows: Sequence[FleetRow]) -> list[dict[str, Any]]:

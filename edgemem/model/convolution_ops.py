@@ -15,15 +15,12 @@ __all__ = ["Convolution", "LineConvolution", "TransposedConvolution"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Convolution:
-    """A two-dimensional convolution (cross-correlation), grouped or not; depthwise where groups == input channels.
+class _Weighted:
+    """What every convolution has.
 
     Attributes:
-        weights: float32 [out channels, kernel height, kernel width, in channels / groups].
+        weights: float32 [out channels, the kernel's sizes, in channels / groups].
         bias: float32 [out channels], or None.
-        stride, dilation: (height, width).
-        pads: rows above and columns left of the input, which are zero.
-        added: a tensor of the output's shape that is added before the function; -1: none.
         function: of the result.
     """
 
@@ -31,52 +28,47 @@ class Convolution:
     output: int
     weights: NDArray[np.float32]
     bias: NDArray[np.float32] | None = None
+    groups: int = 1
+    function: Function = IDENTITY
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Convolution(_Weighted):
+    """A two-dimensional convolution (cross-correlation), grouped or not; depthwise where groups == input channels.
+
+    Attributes:
+        stride, dilation: (height, width).
+        pads: rows above and columns left of the input, which are zero.
+        added: a tensor of the output's shape that is added before the function; -1: none.
+    """
+
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
     pads: tuple[int, int] = (0, 0)
-    groups: int = 1
     added: int = -1
-    function: Function = IDENTITY
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class LineConvolution:
+class LineConvolution(_Weighted):
     """A convolution along the last axis of [batch, channels, width], whatever the layout is.
 
-    Attributes:
-        weights: float32 [out channels, kernel, in channels / groups].
-        bias: float32 [out channels], or None.
-        pad: elements before the first one, which are zero.
+    `pad`: elements before the first one, which are zero.
     """
 
-    input: int
-    output: int
-    weights: NDArray[np.float32]
-    bias: NDArray[np.float32] | None = None
     stride: int = 1
     dilation: int = 1
     pad: int = 0
-    groups: int = 1
-    function: Function = IDENTITY
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TransposedConvolution:
+class TransposedConvolution(_Weighted):
     """The transpose of a convolution: input (y, x) adds to output (y * stride + k * dilation - pad).
 
     Attributes:
-        weights: float32 [out channels, kernel height, kernel width, in channels / groups].
-        bias: float32 [out channels], or None.
         stride, dilation: (height, width).
         pads: rows above and columns left that are cut off the result.
     """
 
-    input: int
-    output: int
-    weights: NDArray[np.float32]
-    bias: NDArray[np.float32] | None = None
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
     pads: tuple[int, int] = (0, 0)
-    groups: int = 1
-    function: Function = IDENTITY

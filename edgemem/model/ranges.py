@@ -72,11 +72,6 @@ class Points:
     values: tuple[Mapping[str, int], ...]
     total: int
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every combination is there."""
-        return len(self.values) == self.total
-
 
 def parse_dimension(text: str) -> int | Dimension:
     """A number, a range such as `1..8`, or a sum such as `past+sequence+1`. Raises ModelError for other text.

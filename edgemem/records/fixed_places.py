@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
-from edgemem.records.pins import check_pins
+from edgemem.records.pins import check_pins, check_reserved
 from edgemem.records.relations import outside_in
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def _check_related(problem: ProblemColumns, name: Callable[[int], str]) -> None:
     lies within, is pinned with it. Such records share bytes only where one lies inside the other.
     """
     places, root = _places(problem, name)
-    _check_reserved(problem, places, name)
+    for i, at in places.items():
+        check_reserved(problem, i, at, name)
     order = sorted(places, key=lambda i: (int(problem.first_op[i]), i))
     if len(order) < 2:
         return
@@ -152,16 +153,6 @@ def _places(problem: ProblemColumns, name: Callable[[int], str]) -> tuple[dict[i
             region = (masks[top] & -masks[top]).bit_length() - 1 if masks[top] else 0
             places[i] = begin[top][0] + depth[i] + width * region
     return places, root
-
-
-def _check_reserved(problem: ProblemColumns, places: dict[int, int], name: Callable[[int], str]) -> None:
-    begins = [begin for begin, _ in problem.reserved]
-    for i, at in places.items():
-        end = at + int(problem.size[i])
-        k = bisect_left(begins, end)
-        if k and problem.reserved[k - 1][1] > at:
-            low, high = problem.reserved[k - 1]
-            raise ModelError(f"record {name(i)!r}, pinned at {at}..{end}, is in the reserved range {low}..{high}")
 
 
 def _numbers(problem: ProblemColumns) -> tuple[Sequence[int], Sequence[int]]:

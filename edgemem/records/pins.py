@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from edgemem.records.columns import ProblemColumns
 
-__all__ = ["check_pins", "widened"]
+__all__ = ["check_pins", "check_reserved", "widened"]
 
 
 def widened(ranges: Iterable[tuple[int, int]], alignment: int) -> tuple[tuple[int, int], ...]:
@@ -44,17 +45,13 @@ def check_pins(problem: ProblemColumns, name: Callable[[int], str]) -> None:
         return
     placed: list[tuple[int, int, int]] = []  # begin, end, record: those alive, disjoint
     ends: list[tuple[int, tuple[int, int, int]]] = []
-    begins = [begin for begin, _ in problem.reserved]
     pins = np.flatnonzero((problem.pinned >= 0) & (problem.size > 0))
     for i in pins[np.argsort(problem.first_op[pins], kind="stable")].tolist():
         begin, first = int(problem.pinned[i]), int(problem.first_op[i])
         end = begin + int(problem.size[i])
         if begin % problem.alignment:
             raise ModelError(f"record {name(i)!r} is pinned at {begin}, no multiple of {problem.alignment}")
-        k = bisect_left(begins, end)
-        if k and problem.reserved[k - 1][1] > begin:
-            low, high = problem.reserved[k - 1]
-            raise ModelError(f"record {name(i)!r}, pinned at {begin}..{end}, is in the reserved range {low}..{high}")
+        check_reserved(problem, i, begin, name)
         while ends and ends[0][0] < first:
             del placed[bisect_left(placed, heapq.heappop(ends)[1])]
         at = bisect_left(placed, (begin, end, i))
@@ -66,3 +63,12 @@ def check_pins(problem: ProblemColumns, name: Callable[[int], str]) -> None:
                 )
         insort(placed, (begin, end, i))
         heapq.heappush(ends, (int(problem.last_op[i]), (begin, end, i)))
+
+
+def check_reserved(problem: ProblemColumns, index: int, begin: int, name: Callable[[int], str]) -> None:
+    """Raise ModelError for a record that is in a reserved range if it begins at `begin`."""
+    end = begin + int(problem.size[index])
+    k = bisect_left(problem.reserved, end, key=itemgetter(0))
+    if k and problem.reserved[k - 1][1] > begin:
+        low, high = problem.reserved[k - 1]
+        raise ModelError(f"record {name(index)!r}, pinned at {begin}..{end}, is in the reserved range {low}..{high}")

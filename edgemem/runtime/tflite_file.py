@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["TfliteModel", "open_model", "values_of"]
+    from edgemem.model.graph import Graph
+
+__all__ = ["TfliteModel", "input_forms", "open_model", "values_of"]
 
 
 @runtime_checkable
@@ -41,13 +43,18 @@ def open_model(path: Path, input_shapes: Mapping[str, Sequence[int]] | None = No
     return model
 
 
+def input_forms(graph: Graph) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Name, dtype (numpy's name) and shape of every input of a graph, in order."""
+    return [(t.name, t.dtype, t.shape) for t in (graph.tensors[i] for i in graph.inputs)]
+
+
 def values_of(
     inputs: Sequence[tuple[str, str, Sequence[int]]], given: Mapping[str, NDArray[Any]] | None, *, seed: int = 0
 ) -> list[NDArray[Any]]:
     """A value for every input, in order: the one given for its name, or a random one that is not all zero.
 
     Args:
-        inputs: name, dtype (numpy's name) and shape of each.
+        inputs: as `input_forms` gives them.
         given: values by name.
         seed: of the random values.
 

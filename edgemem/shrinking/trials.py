@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import NumericDifferenceError
 from edgemem.planning.micro_arenas import micro_arenas
+from edgemem.planning.model_plan import FAMILIES, plan_model
 from edgemem.plans import Settings
 from edgemem.runtime.onnxruntime.session_comparison import OriginalRuns
-from edgemem.shrinking.candidate_plan import plan_candidate
 from edgemem.shrinking.trial import try_candidate
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.shrinking.branch import Workshop
     from edgemem.shrinking.candidate import Candidate, CandidateLimits
+    from edgemem.targets import Target
 
 __all__ = ["Trials"]
 
@@ -62,7 +63,7 @@ class Trials:
         model = candidate.model()
         tail = self._shop.tail(model.graph())
         fits = None if self._limits.budget is None else self._limits.budget - tail
-        planset, size = plan_candidate(model, candidate.target, _QUICK, fits)
+        planset, size = _plans(model, candidate.target, _QUICK, fits)
         self._plans[candidate.text] = (model, planset, ())
         made = replace(candidate, tail=tail, is_planned=True, file=len(model.content()))
         return _with_plan(made, model, planset, size)
@@ -73,7 +74,7 @@ class Trials:
         known = planset.best_offsets or planset.best_shared_objects
         if known is None or known.optimal or planset.settings != _QUICK:
             return candidate
-        planset, size = plan_candidate(model, candidate.target, Settings())
+        planset, size = _plans(model, candidate.target, Settings())
         self._plans[candidate.text] = (model, planset, recorded)
         return _with_plan(candidate, model, planset, size)
 
@@ -105,3 +106,14 @@ class Trials:
 def _with_plan(candidate: Candidate, model: Model, planset: PlanSet, size: int) -> Candidate:
     arenas = micro_arenas(model, planset)
     return replace(candidate, arena=size, whole=arenas.planned.total if arenas else 0)
+
+
+def _plans(model: Model, target: Target, settings: Settings, fits: int | None = None) -> tuple[PlanSet, int]:
+    """Proved plans of a candidate's model, and the bytes (texels for textures) of the smallest.
+
+    Offsets alone for memory of dense bytes, else shared objects, too. Arguments and errors are those of `plan_model`.
+    """
+    planset = plan_model(model, target, settings, families=FAMILIES[:1] if target.is_dense else FAMILIES, fits=fits)
+    best = planset.best_offsets or planset.best_shared_objects
+    assert best is not None
+    return planset, best.size

@@ -283,11 +283,4 @@ std::span<const ValueId> Memory::take_forgotten() {
   return values_.take_forgotten();
 }
 
-bool Memory::is_expensive(std::int64_t cost, std::int64_t bytes) {
-  if (bytes <= 0) return false;
-  cost_asked_ += static_cast<double>(cost);
-  bytes_asked_ += static_cast<double>(bytes);
-  return static_cast<double>(cost) / static_cast<double>(bytes) >= cost_asked_ / bytes_asked_;
-}
-
 }  // namespace edgemem::remat

@@ -134,10 +134,6 @@ class Memory {
   using Move = std::function<bool(ValueId, std::int64_t, std::int64_t, std::int64_t)>;
   void compact(const Move& move);
 
-  // Whether a call is expensive in the sense of cheap tensor partitioning: its cost density (cost / bytes it writes) is
-  // at least the density of all calls that were asked about before and of this one. Counts the call: ask once a call.
-  bool is_expensive(std::int64_t cost, std::int64_t bytes);
-
  private:
   double heuristic(const Pool::Block& block);
   void find_window(std::int64_t wanted);
@@ -161,7 +157,6 @@ class Memory {
   MemoryCounts counts_;
   bool is_short_ = false;  // the last request did not fit
   std::size_t freed_ = 0;  // of values_.forgotten(), those whose blocks are free
-  double cost_asked_ = 0, bytes_asked_ = 0;
   std::vector<WindowBlock> layout_;
   std::vector<ValueId> owners_, victims_, released_, handed_out_;
 };

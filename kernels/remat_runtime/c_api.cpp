@@ -33,6 +33,12 @@ std::span<const ValueId> values_of(const std::int64_t* values, std::int64_t coun
   return {values, static_cast<std::size_t>(std::max<std::int64_t>(count, 0))};
 }
 
+// How many values there are; `out` is where they are.
+std::int64_t given(std::span<const ValueId> values, const std::int64_t** out) {
+  *out = values.data();
+  return static_cast<std::int64_t>(values.size());
+}
+
 // What the function gives; `failed` if there is no runtime any more, or it throws.
 template <typename Result, typename Function>
 Result with(em_remat* remat, Result failed, Function function) noexcept {
@@ -47,6 +53,15 @@ Result with(em_remat* remat, Result failed, Function function) noexcept {
     edgemem::set_error("%s", error.what());
     return failed;
   }
+}
+
+// The same for a function that gives nothing.
+template <typename Function>
+void act(em_remat* remat, Function function) noexcept {
+  with(remat, 0, [&](Runtime& runtime) {
+    function(runtime);
+    return 0;
+  });
 }
 
 bool is_valid(const em_remat_rules& rules) {
@@ -82,10 +97,9 @@ em_remat* em_remat_create(std::int64_t budget, const em_remat_rules* rules, em_r
 }
 
 void em_remat_destroy(em_remat* remat) {
-  with(remat, 0, [remat](Runtime& runtime) {
+  act(remat, [remat](Runtime& runtime) {
     remat->runtime = nullptr;
     edgemem::remat::end(runtime);
-    return 0;
   });
 }
 
@@ -109,10 +123,7 @@ std::int32_t em_remat_start(em_remat* remat) {
 }
 
 void em_remat_lift(em_remat* remat) {
-  with(remat, 0, [](Runtime& runtime) {
-    runtime.lift();
-    return 0;
-  });
+  act(remat, [](Runtime& runtime) { runtime.lift(); });
 }
 
 std::int32_t em_remat_holds(em_remat* remat, const void* block) {
@@ -132,10 +143,7 @@ std::int64_t em_remat_lock(em_remat* remat, const std::int64_t* values, std::int
 }
 
 void em_remat_unlock(em_remat* remat, const std::int64_t* values, std::int64_t count) {
-  with(remat, 0, [&](Runtime& runtime) {
-    runtime.unlock(values_of(values, count));
-    return 0;
-  });
+  act(remat, [&](Runtime& runtime) { runtime.unlock(values_of(values, count)); });
 }
 
 std::int32_t em_remat_ran(em_remat* remat, std::int64_t cost, const std::int64_t* reads, std::int64_t count,
@@ -167,10 +175,7 @@ std::int32_t em_remat_take_over(em_remat* remat, std::int64_t old_version, std::
 }
 
 void em_remat_repeated(em_remat* remat, std::int64_t value, std::int64_t cost) {
-  with(remat, 0, [&](Runtime& runtime) {
-    runtime.repeated(value, cost);
-    return 0;
-  });
+  act(remat, [&](Runtime& runtime) { runtime.repeated(value, cost); });
 }
 
 void* em_remat_lend(em_remat* remat, std::int64_t value, void* storage) {
@@ -178,31 +183,19 @@ void* em_remat_lend(em_remat* remat, std::int64_t value, void* storage) {
 }
 
 void em_remat_pin(em_remat* remat, std::int64_t value) {
-  with(remat, 0, [&](Runtime& runtime) {
-    runtime.pin(value);
-    return 0;
-  });
+  act(remat, [&](Runtime& runtime) { runtime.pin(value); });
 }
 
 void em_remat_spare(em_remat* remat, std::int64_t value) {
-  with(remat, 0, [&](Runtime& runtime) {
-    runtime.spare(value);
-    return 0;
-  });
+  act(remat, [&](Runtime& runtime) { runtime.spare(value); });
 }
 
 void em_remat_fix(em_remat* remat, std::int64_t value) {
-  with(remat, 0, [&](Runtime& runtime) {
-    runtime.fix(value);
-    return 0;
-  });
+  act(remat, [&](Runtime& runtime) { runtime.fix(value); });
 }
 
 void em_remat_clear(em_remat* remat) {
-  with(remat, 0, [](Runtime& runtime) {
-    runtime.clear();
-    return 0;
-  });
+  act(remat, [](Runtime& runtime) { runtime.clear(); });
 }
 
 std::int32_t em_remat_is_resident(em_remat* remat, std::int64_t value) {
@@ -214,26 +207,15 @@ std::int32_t em_remat_is_recomputable(em_remat* remat, std::int64_t value) {
 }
 
 std::int64_t em_remat_dependents(em_remat* remat, std::int64_t value, const std::int64_t** out) {
-  return with(remat, std::int64_t{-1}, [&](Runtime& runtime) {
-    const auto found = runtime.dependents(value);
-    *out = found.data();
-    return static_cast<std::int64_t>(found.size());
-  });
+  return with(remat, std::int64_t{-1}, [&](Runtime& runtime) { return given(runtime.dependents(value), out); });
 }
 
 std::int64_t em_remat_take_forgotten(em_remat* remat, const std::int64_t** out) {
-  return with(remat, std::int64_t{0}, [&](Runtime& runtime) {
-    const auto found = runtime.take_forgotten();
-    *out = found.data();
-    return static_cast<std::int64_t>(found.size());
-  });
+  return with(remat, std::int64_t{0}, [&](Runtime& runtime) { return given(runtime.take_forgotten(), out); });
 }
 
 void em_remat_dropped(em_remat* remat, std::int64_t value) {
-  with(remat, 0, [&](Runtime& runtime) {
-    runtime.dropped(value);
-    return 0;
-  });
+  act(remat, [&](Runtime& runtime) { runtime.dropped(value); });
 }
 
 void em_remat_stats_get(em_remat* remat, em_remat_stats* out) {

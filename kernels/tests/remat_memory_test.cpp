@@ -265,14 +265,6 @@ TEST(remat_memory_copies_on_write_where_the_rules_say_so) {
   CHECK(!memory.take_over(before, written(memory, call)));
 }
 
-TEST(remat_memory_calls_dense_calls_expensive) {
-  Memory memory(100, 1, kCoop);
-  CHECK(memory.is_expensive(10, 10));   // as dense as all so far
-  CHECK(!memory.is_expensive(1, 10));   // 0.1 < 11 / 20
-  CHECK(memory.is_expensive(10, 10));   // 1 >= 21 / 30
-  CHECK(!memory.is_expensive(100, 0));  // takes no memory
-}
-
 TEST(remat_memory_keeps_small_values_apart) {
   constexpr std::int64_t kBudget = 1 << 20, kSmall = 1 << 12;  // requests of at most 16 bytes are small
   Memory memory(kBudget, 1, Rules{});

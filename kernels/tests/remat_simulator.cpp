@@ -200,7 +200,7 @@ class Driver {
       bytes.push_back(log_.size[static_cast<std::size_t>(value)]);
       written += bytes.back();
     }
-    if (memory_.is_expensive(log_.cost[call], written)) kind_[call] = Kind::kExpensive;
+    if (density_.is_expensive(log_.cost[call], written)) kind_[call] = Kind::kExpensive;
     const CallId id = memory_.add_call(log_.cost[call], reads, bytes);
     log_call(id) = static_cast<std::int64_t>(call);
     for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -312,6 +312,7 @@ class Driver {
 
   OperatorLog log_;
   Memory memory_;
+  CallDensity density_;
   bool with_history_;
   double most_recomputed_ = 0;
   std::vector<ValueId> id_of_;           // of values of the log; kNobody before they appear and once they are forgotten
@@ -323,6 +324,13 @@ class Driver {
 };
 
 }  // namespace
+
+bool CallDensity::is_expensive(std::int64_t cost, std::int64_t bytes) {
+  if (bytes <= 0) return false;
+  cost_ += static_cast<double>(cost);
+  bytes_ += static_cast<double>(bytes);
+  return static_cast<double>(cost) / static_cast<double>(bytes) >= cost_ / bytes_;
+}
 
 RematRun simulate_remat(const OperatorLog& log, std::int64_t budget, std::int64_t alignment, const remat::Rules& rules,
                         double limit, bool with_history) {

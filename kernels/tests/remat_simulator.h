@@ -51,6 +51,17 @@ enum class RematStep : std::int64_t {
   kTakeOver = 5,  // a value is placed where its former version lies, which leaves memory
 };
 
+// The calls so far, for cheap tensor partitioning.
+class CallDensity {
+ public:
+  // Whether a call is expensive: its cost density (cost / bytes it writes) is at least the density of all calls that
+  // were asked about before and of this one. Counts the call: ask once a call.
+  bool is_expensive(std::int64_t cost, std::int64_t bytes);
+
+ private:
+  double cost_ = 0, bytes_ = 0;
+};
+
 struct RematRun {
   RematEnd ended = RematEnd::kDone;
   std::int64_t event = 0;            // that could not be finished; the number of events if all were

@@ -82,6 +82,14 @@ Program network(int layers) {
 
 }  // namespace
 
+TEST(dense_calls_are_expensive) {
+  edgemem::CallDensity density;
+  CHECK(density.is_expensive(10, 10));   // as dense as all so far
+  CHECK(!density.is_expensive(1, 10));   // 0.1 < 11 / 20
+  CHECK(density.is_expensive(10, 10));   // 1 >= 21 / 30
+  CHECK(!density.is_expensive(100, 0));  // takes no memory
+}
+
 TEST(remat_simulator_evicts_nothing_with_memory_enough) {
   const RematRun run = network(8).run(1000, kCoop);
   CHECK(run.ended == RematEnd::kDone && run.recomputed_calls == 0 && run.counts.evictions == 0);

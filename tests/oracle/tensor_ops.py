@@ -6,9 +6,8 @@ again. Positions of a resize are fractions. Windows are loops over taps, so that
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import singledispatch
-from math import floor, prod
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -34,8 +33,8 @@ from edgemem.model.tensor_ops import (
     TransposedConvolution,
     Unary,
 )
-from tests.oracle.positions import ROUNDED, position, ratio
 from tests.oracle.scalar_functions import apply, combine
+from tests.oracle.window_ops import convolution, line_convolution, pool, resize, transposed_convolution, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -125,107 +124,16 @@ def reads(op: TensorOp) -> tuple[int, ...]:
             return (op.input,)
 
 
-def _image(x: NDArray[Any], layout: Layout) -> Floats:
-    """A tensor of four dimensions as batch, height, width, channels."""
-    if x.ndim != 4:
-        raise ValueError(f"a window over {x.ndim} dimensions")
-    return (x.transpose(0, 2, 3, 1) if layout == "nchw" else x).astype(np.float64)
-
-
-def _image_shape(shape: tuple[int, ...], layout: Layout) -> tuple[int, int, int, int]:
-    if len(shape) != 4:
-        raise ValueError(f"a window over {len(shape)} dimensions")
-    a, b, c, d = shape
-    return (a, c, d, b) if layout == "nchw" else (a, b, c, d)
-
-
-def _own_order(image: Floats, layout: Layout) -> Floats:
-    """Batch, height, width, channels as the graph has them."""
-    return image.transpose(0, 3, 1, 2) if layout == "nchw" else image
-
-
 @singledispatch
 def _evaluate(op: TensorOp, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     raise ValueError(f"no operation {type(op).__name__}")
 
 
-@_evaluate.register(Convolution)
-def _(op: Convolution, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:
-    x = _image(values[op.input], layout)
-    batch, height, width, channels = _image_shape(shape, layout)
-    _, kernel_height, kernel_width, _ = op.weights.shape
-    rows, columns = _strided(op.stride, op.dilation, (height, width), (kernel_height, kernel_width))
-    (top, left), (_, in_height, in_width, _) = op.pads, x.shape
-    below, right = max(0, rows - top - in_height), max(0, columns - left - in_width)
-    x = np.pad(x, ((0, 0), (top, below), (left, right), (0, 0)))
-    result = np.zeros((batch, height, width, channels))
-    for i in range(kernel_height):
-        for j in range(kernel_width):
-            seen = x[:, i * op.dilation[0] :: op.stride[0], j * op.dilation[1] :: op.stride[1]][:, :height, :width]
-            result += _tap(seen, op.weights[:, i, j, :], op.groups)
-    if op.bias is not None:
-        result += op.bias.astype(np.float64)
-    result = _own_order(result, layout)
-    if op.added >= 0:
-        result = result + values[op.added].astype(np.float64)
-    return apply(op.function, result)
-
-
-@_evaluate.register(LineConvolution)
-def _(op: LineConvolution, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
-    image = Convolution(
-        input=op.input,
-        output=op.output,
-        weights=op.weights[:, None],
-        bias=op.bias,
-        stride=(1, op.stride),
-        dilation=(1, op.dilation),
-        pads=(0, op.pad),
-        groups=op.groups,
-        function=op.function,
-    )
-    return _evaluate(image, {op.input: values[op.input][:, :, None]}, (*shape[:2], 1, shape[2]), "nchw")[:, :, 0]
-
-
-@_evaluate.register(TransposedConvolution)
-def _(op: TransposedConvolution, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:
-    x = _image(values[op.input], layout)
-    batch, height, width, channels = _image_shape(shape, layout)
-    _, kernel_height, kernel_width, _ = op.weights.shape
-    rows, columns = _strided(op.stride, op.dilation, x.shape[1:3], (kernel_height, kernel_width))
-    top, left = op.pads
-    whole = np.zeros((batch, max(rows, top + height), max(columns, left + width), channels))
-    for i in range(kernel_height):
-        for j in range(kernel_width):
-            y, x_ = i * op.dilation[0], j * op.dilation[1]
-            rows_of = slice(y, y + (x.shape[1] - 1) * op.stride[0] + 1, op.stride[0])
-            columns_of = slice(x_, x_ + (x.shape[2] - 1) * op.stride[1] + 1, op.stride[1])
-            whole[:, rows_of, columns_of] += _tap(x, op.weights[:, i, j, :], op.groups)
-    result = whole[:, top : top + height, left : left + width]
-    if op.bias is not None:
-        result = result + op.bias.astype(np.float64)
-    return apply(op.function, _own_order(result, layout))
-
-
-def _strided(
-    stride: Sequence[int], dilation: Sequence[int], positions: Sequence[int], kernel: Sequence[int]
-) -> tuple[int, int]:
-    """How far the windows of so many positions reach, as rows and columns."""
-    height, width = (
-        (p - 1) * s + (k - 1) * d + 1 for p, s, d, k in zip(positions, stride, dilation, kernel, strict=True)
-    )
-    return height, width
-
-
-def _tap(x: Floats, weights: NDArray[np.float32], groups: int) -> Floats:
-    """[..., in channels] times [out channels, in channels / groups], a group's outputs from its inputs."""
-    out_channels, in_of_group = weights.shape
-    if x.shape[-1] != in_of_group * groups or out_channels % groups:
-        raise ValueError(f"{x.shape[-1]} channels in {groups} groups, and weights for {in_of_group} each")
-    split = np.moveaxis(x.reshape(-1, groups, in_of_group), 1, 0)  # group, position, channel
-    by_group = weights.astype(np.float64).reshape(groups, out_channels // groups, in_of_group)
-    product: Floats = np.matmul(split, by_group.transpose(0, 2, 1))
-    return np.moveaxis(product, 0, 1).reshape(*x.shape[:-1], out_channels)
+_evaluate.register(Convolution, convolution)
+_evaluate.register(LineConvolution, line_convolution)
+_evaluate.register(TransposedConvolution, transposed_convolution)
+_evaluate.register(Pool, pool)
+_evaluate.register(Resize, resize)
 
 
 @_evaluate.register(FullyConnected)
@@ -272,33 +180,6 @@ def _(op: Gather, values: Values, shape: tuple[int, ...], layout: Layout) -> Flo
     by_index = np.moveaxis(x, 0, -2)
     found: Floats = np.moveaxis(np.stack([by_index[tuple(row)] for row in rows.tolist()]), -2, 0)
     return found.reshape(shape)
-
-
-@_evaluate.register(Pool)
-def _(op: Pool, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:
-    x = _image(values[op.input], layout)
-    batch, height, width, channels = _image_shape(shape, layout)
-    top, left, bottom, right = op.pads
-    largest = np.full((batch, height, width, channels), -np.inf)
-    total, count = np.zeros((batch, height, width, channels)), np.zeros((height, width))
-    for i in range(op.kernel[0]):
-        for j in range(op.kernel[1]):
-            rows = np.arange(height) * op.stride[0] - top + i * op.dilation[0]
-            columns = np.arange(width) * op.stride[1] - left + j * op.dilation[1]
-            ys, xs = _within(rows, 0, x.shape[1]), _within(columns, 0, x.shape[2])
-            seen = x[:, rows[ys]][:, :, columns[xs]]
-            place = np.ix_(np.arange(batch), np.flatnonzero(ys), np.flatnonzero(xs), np.arange(channels))
-            largest[place] = np.maximum(largest[place], seen)
-            total[place] += seen
-            if op.counts_padding:
-                ys, xs = _within(rows, -top, x.shape[1] + bottom), _within(columns, -left, x.shape[2] + right)
-            count += np.outer(ys, xs)
-    result = largest if op.kind == "max" else total / count[:, :, None]
-    return apply(op.function, _own_order(result, layout))
-
-
-def _within(positions: NDArray[np.int64], start: int, end: int) -> NDArray[np.bool_]:
-    return (positions >= start) & (positions < end)
 
 
 _REDUCED: Final[dict[str, Callable[..., Floats]]] = {
@@ -349,7 +230,7 @@ def _(op: AffineMap, values: Values, shape: tuple[int, ...], layout: Layout) -> 
             term = op.quotients[k][d] * (i // split) + op.remainders[k][d] * (i % split)
             index += term.reshape([-1 if e == d else 1 for e in range(len(op.out_dims))])
         if op.border == "value":
-            inside &= _within(index, 0, size)
+            inside &= within(index, 0, size)
         place = place * size + _mirrored(index, size, op.border)
     return np.where(inside, x.reshape(-1)[place], op.value).reshape(shape)
 
@@ -365,25 +246,6 @@ def _mirrored(index: NDArray[np.int64], size: int, border: str) -> NDArray[np.in
         return np.zeros_like(index)
     there = index % (2 * size - 2)
     return np.where(there < size, there, 2 * size - 2 - there)
-
-
-@_evaluate.register(Resize)
-def _(op: Resize, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:
-    x = _image(values[op.input], layout)
-    sizes = _image_shape(shape, layout)
-    for axis in (1, 2):
-        scale = ratio(op.scale[axis - 1]) if op.scale else Fraction(x.shape[axis], sizes[axis])
-        last = x.shape[axis] - 1
-        places = [position(op.coordinates, o, scale, x.shape[axis], sizes[axis]) for o in range(sizes[axis])]
-        places = [min(max(p, Fraction(0)), Fraction(last)) for p in places]
-        if op.mode == "nearest":
-            x = x.take([ROUNDED[op.rounding](p) for p in places], axis)
-        else:
-            low = [floor(p) for p in places]
-            part = np.array([float(p - i) for p, i in zip(places, low, strict=True)])
-            part = part.reshape([-1 if d == axis else 1 for d in range(4)])
-            x = x.take(low, axis) * (1.0 - part) + x.take([min(i + 1, last) for i in low], axis) * part
-    return _own_order(x, layout)
 
 
 @_evaluate.register(Softmax)

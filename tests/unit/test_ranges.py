@@ -139,11 +139,11 @@ def test_values_of_all_dimensions() -> None:
 def test_all_values_of_small_ranges_and_some_of_large_ones() -> None:
     ranges: dict[str, Dimension] = {"a": Range(1, 3), "b": Range(0, 4), "c": Sum(("a", "b"))}
     points = points_of({}, ranges, 15)
-    assert points.is_complete
+    assert len(points.values) == points.total
     assert {(p["a"], p["b"], p["c"]) for p in points.values} == {(a, b, a + b) for a in range(1, 4) for b in range(5)}
     assert points.values[0] == {"a": 3, "b": 4, "c": 7}
     some = points_of({}, {"a": Range(1, 1000), "b": Range(0, 10**9)}, 15)
-    assert not some.is_complete
+    assert len(some.values) < some.total
     assert some.total == 1000 * (10**9 + 1)
     assert some.values[0] == {"a": 1000, "b": 10**9}
     assert len(some.values) < 200

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError
-from edgemem.passes.stage_order import ordered_stages
+from edgemem.passes.stage_order import ordered_stages, stage_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,13 +40,8 @@ class SplitStage:
 
 def parse_stages(text: str) -> tuple[SplitStage, ...]:
     """Stages from "FIRST:LAST:PARTS/AXIS+...". Raises ModelError for another text."""
-    stages = []
-    for part in text.split("+"):
-        found = _STAGE.fullmatch(part.strip())
-        if found is None:
-            raise ModelError(f"{part.strip()!r} is no stage: give FIRST:LAST:PARTS/AXIS, such as 20:24:4/1")
-        stages.append(SplitStage(*map(int, found.groups())))
-    return tuple(stages)
+    refusal = "{part!r} is no stage: give FIRST:LAST:PARTS/AXIS, such as 20:24:4/1"
+    return tuple(SplitStage(*numbers) for numbers in stage_numbers(text, _STAGE, refusal))
 
 
 def check_stages(stages: Iterable[SplitStage], count: int) -> tuple[SplitStage, ...]:

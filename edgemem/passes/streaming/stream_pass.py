@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from edgemem.errors import ModelError
 from edgemem.formats import Rewritable
 from edgemem.passes.protocol import Guarantee
+from edgemem.passes.stage_order import stage_numbers
 from edgemem.passes.streaming.region import StripeStage
 from edgemem.passes.streaming.stream import stream
 
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamOperators"]
 
-_PARTS: Final = 3  # numbers of a stage
-_DIGITS: Final = 9  # of each
+_STAGE: Final = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,8 @@ class StreamOperators:
     @classmethod
     def parse(cls, text: str) -> Self:
         """The pass of stages FIRST:LAST:STRIPES with a + between them. Raises ModelError for any other text."""
-        stages = []
-        for part in text.split("+"):
-            numbers = part.strip().split(":")
-            if len(numbers) != _PARTS or not all(n.isascii() and n.isdigit() and len(n) <= _DIGITS for n in numbers):
-                raise ModelError(f"a stage is FIRST:LAST:STRIPES, such as 0:5:56, not {part.strip()!r}")
-            stages.append(StripeStage(*map(int, numbers)))
-        return cls(tuple(stages))
+        refusal = "a stage is FIRST:LAST:STRIPES, such as 0:5:56, not {part!r}"
+        return cls(tuple(StripeStage(*numbers) for numbers in stage_numbers(text, _STAGE, refusal)))
 
     def apply(self, model: Model, context: PassContext) -> Model:
         """The streamed model without the plan it had. Raises TilingError for stages that cannot be streamed."""

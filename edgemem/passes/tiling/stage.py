@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError
-from edgemem.passes.stage_order import ordered_stages
+from edgemem.passes.stage_order import ordered_stages, stage_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["TileStage", "check_stages", "parse_stages"]
 
-_DIGITS: Final = 9  # of a number in a text
+_STAGE: Final = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})(?:x(\d{1,9})?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +40,8 @@ class TileStage:
 
 def parse_stages(text: str) -> tuple[TileStage, ...]:
     """Stages from "FIRST:LAST:ROWSxCOLUMNS+..."; columns are 1 without them. Raises ModelError for another text."""
-    return tuple(_parsed(part.strip()) for part in text.split("+"))
-
-
-def _parsed(text: str) -> TileStage:
-    first, _, rest = text.partition(":")
-    last, _, tiles = rest.partition(":")
-    rows, _, columns = tiles.partition("x")
-    numbers = (first, last, rows, columns or "1")
-    if not all(n.isascii() and n.isdigit() and len(n) <= _DIGITS for n in numbers):
-        raise ModelError(f"{text!r} is no stage: give FIRST:LAST:ROWSxCOLUMNS, such as 0:9:14x1")
-    return TileStage(*map(int, numbers))
+    refusal = "{part!r} is no stage: give FIRST:LAST:ROWSxCOLUMNS, such as 0:9:14x1"
+    return tuple(TileStage(*numbers) for numbers in stage_numbers(text, _STAGE, refusal))
 
 
 def check_stages(stages: Iterable[TileStage], count: int) -> tuple[TileStage, ...]:

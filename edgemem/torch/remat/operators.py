@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from edgemem.replay.remat import CHEAP, EXPENSIVE, PATIENT
+from edgemem.torch.accesses import tensors_in
 from edgemem.torch.remat.effects import is_accumulating
 from edgemem.torch.remat.recipes import Recipe, TensorArgument, ThreadSettings, frozen, tensors_of
 from edgemem.torch.remat.results import (
@@ -17,7 +18,6 @@ from edgemem.torch.remat.results import (
     has_others,
     is_plain,
     is_seen_whole,
-    results_in,
     storage_of,
     storages_in,
     storages_of,
@@ -351,7 +351,7 @@ def _has_lengths(storage: torch.UntypedStorage, result: Any) -> bool:
     """Whether a storage of a result may have lengths or indices."""
     if storage.nbytes() > _MOST_INTEGERS:
         return False
-    of = next(t for t in results_in(result) if storage_of(t)._cdata == storage._cdata)  # noqa: SLF001
+    of = next(t for t in tensors_in(result) if storage_of(t)._cdata == storage._cdata)  # noqa: SLF001
     return not (of.is_floating_point() or of.is_complex())
 
 

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 import torch.utils.dlpack
 
+from edgemem.torch.accesses import tensors_in
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from edgemem.torch.remat.access import Accesses
 
@@ -81,7 +83,7 @@ class RawAccess:
 
     def _reading(self, original: Any) -> Any:
         def read(*args: Any, **kwargs: Any) -> Any:
-            with self._accesses.reading(_tensors_in(args)):
+            with self._accesses.reading(tensors_in(args)):
                 return original(*args, **kwargs)
 
         return read
@@ -141,12 +143,3 @@ def _compiler() -> tuple[tuple[Any, str], ...]:
     """The function that a compiled model calls first, if PyTorch's compiler has been used in this process."""
     module = sys.modules.get("torch._dynamo.eval_frame")
     return () if module is None else ((module, "_maybe_set_eval_frame"),)
-
-
-def _tensors_in(items: Any) -> Iterator[torch.Tensor]:
-    """Tensors among arguments, and in lists and tuples of them."""
-    for item in items:
-        if isinstance(item, torch.Tensor):
-            yield item
-        elif isinstance(item, (list, tuple)):
-            yield from _tensors_in(item)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["Recipe", "TensorArgument", "ThreadSettings", "frozen", "tensors_of"]
-
-GENERATOR_STATE: Final = 5056  # bytes of a generator's state on the CPU
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from edgemem.torch.accesses import tensors_in
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 __all__ = [
     "copied",
     "has_others",
     "is_plain",
     "is_seen_whole",
-    "results_in",
     "storage_of",
     "storages_in",
     "storages_of",
@@ -81,7 +82,7 @@ _SHOWN: Final = (
 def storages_in(result: Any) -> list[torch.UntypedStorage]:
     """The storages that have memory, of the plain tensors in what an operator gives: each once, in order."""
     found: dict[int, torch.UntypedStorage] = {}
-    for tensor in results_in(result):
+    for tensor in tensors_in(result):
         if is_plain(tensor):
             storage = storage_of(tensor)
             if storage.nbytes():
@@ -94,12 +95,3 @@ def copied(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     source = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
     made: torch.UntypedStorage = storage_of(torch.empty_like(source).copy_(source))
     return made
-
-
-def results_in(result: Any) -> Iterator[torch.Tensor]:
-    """The tensors in what an operator gives: one, or several in tuples and lists."""
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, (list, tuple)):
-        for item in result:
-            yield from results_in(item)
