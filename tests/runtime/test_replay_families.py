@@ -117,6 +117,18 @@ def test_a_small_run_is_planned_in_a_hurry() -> None:
     assert program.state[:3] == ("replay", 1, 0)
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_process_that_asks_for_a_little_more_with_the_same_shapes_gets_no_headroom(
+    tmp_path: Path, is_same: bool
+) -> None:
+    Program(tmp_path).run([640, 640, -1, -2], (3,))
+    second = Program(tmp_path)
+    for _ in range(3):
+        second.run([640, 704, -1, -2], (3,) if is_same else (4,))
+    assert second.state == ("replay", 1, 2, 0)
+    assert second.replayer.arena_bytes() == (640 + 704 if is_same else 640 + 2 * 704)
+
+
 def test_shapes_that_grow_step_by_step_need_a_plan_a_doubling() -> None:
     program = Program()
     for size in range(1, 257):
