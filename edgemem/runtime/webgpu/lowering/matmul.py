@@ -158,11 +158,11 @@ _BIAS: Final = """fn bias_at(place: vec4<i32>) -> vec4<f32> {{
 _NO_BIAS: Final = "fn bias_at(place: vec4<i32>) -> vec4<f32> { return vec4<f32>(); }"
 
 # Four rows of the first operand, four inner elements each; four inner rows of the second, four columns each.
-_FOUR_ROWS: Final = """fn left(matrix: i32, row: i32, k: i32) -> mat4x4<f32> {{
-    return {left}(mat4x4<f32>({a}));
+_FOUR_ROWS: Final = """fn left(matrix: i32, row: i32, k: i32) -> factors {{
+    return {left}(factors({a}));
 }}
-fn right(matrix: i32, slice: i32, k: i32) -> mat4x4<f32> {{
-    return {right}(mat4x4<f32>({b}));
+fn right(matrix: i32, slice: i32, k: i32) -> factors {{
+    return {right}(factors({b}));
 }}"""
 _LEFT: Final = """fn left(b: i32, row: i32, k: i32, slice: i32) -> vec4<f32> {{
     let value = load_0(min(b, p.input_0.batch - 1), {place}, slice * (1 - p.own.a_splat));
