@@ -80,7 +80,7 @@ def test_products_of_halves_are_within_their_bound(
     shapes = {i: v.shape for i, v in feeds.items()} | {9: shape}
     context = Lowering(shapes, "nhwc", {})
     dispatches = [
-        replace(d, weights=tuple(w.astype(np.float16) for w in d.weights[:1]) + d.weights[1:])
+        replace(d, weights=(*(w.astype(np.float16) for w in d.weights[:1]), *d.weights[1:]))  # type: ignore[arg-type]
         for d in lower(op, context)
     ]
 

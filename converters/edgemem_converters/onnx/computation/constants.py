@@ -34,6 +34,7 @@ MOST_COMPUTED: Final = 2**28  # elements of all values that are computed from ot
 
 _PRODUCTS: Final = frozenset(("MatMul", "Gemm", "Conv"))
 _LOOPS: Final = frozenset(("GatherND", "ScatterElements", "ScatterND"))
+_DEQUANTIZED: Final = 19  # the operator set from which on ONNX's evaluator computes DequantizeLinear
 _LOOP_WORK: Final = 256  # an element that the evaluator takes by itself, in elements of an array
 
 # Each takes time in proportion to its inputs and outputs, but for products. What sizes are computed with is also here:
@@ -199,6 +200,9 @@ class OnnxConstants:
             return None
         model = ModelProto(ir_version=10, opset_import=self._model.opset_import)
         model.graph.name = "constant"
+        if node.proto.op_type == "DequantizeLinear":
+            for one in model.opset_import:  # the same of these inputs; the evaluator has none before
+                one.version = max(one.version, _DEQUANTIZED) if one.domain in ("", "ai.onnx") else one.version
         model.graph.node.append(node.proto)
         try:
             if elements_made(node.proto, [feeds[n] for n in node.inputs if n]) > self._left:

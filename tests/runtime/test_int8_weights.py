@@ -1,0 +1,110 @@
+"""Weights that a file stores as int8 with scales: a quarter of the bytes on the GPU, and the bits of float weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import edgemem
+from edgemem.runtime.webgpu.executor import GpuExecutor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+pytest.importorskip("wgpu")
+ort = pytest.importorskip("onnxruntime")
+
+
+class _Net:
+    """A graph whose weights are int8 behind DequantizeLinear, or those floats."""
+
+    def __init__(self, *, is_int8: bool) -> None:
+        self.is_int8 = is_int8
+        self.random = np.random.default_rng(5)
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def weights(self, name: str, shape: tuple[int, ...], axis: int | None) -> str:
+        counts = self.random.integers(-128, 128, shape).astype(np.int8)
+        count = 1 if axis is None else shape[axis]
+        of_scales = () if axis is None else (count,)
+        scales = self.random.uniform(0.001, 0.004, count).astype(np.float32).reshape(of_scales)
+        if not self.is_int8:
+            along = [-1 if k == axis else 1 for k in range(len(shape))]
+            return self._constant(name, counts.astype(np.float32) * scales.reshape(along if count > 1 else ()))
+        parts: list[NDArray[Any]] = [counts, scales, np.zeros(of_scales, np.int8)]
+        inputs = [self._constant(f"{name}_{k}", part) for k, part in enumerate(parts)]
+        more: dict[str, Any] = {} if axis is None else {"axis": axis}
+        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [name], **more))
+        return name
+
+    def _constant(self, name: str, values: NDArray[Any]) -> str:
+        self.constants.append(numpy_helper.from_array(values, name))
+        return name
+
+    def node(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> None:
+        self.nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
+
+    def model(self) -> bytes:
+        shape = (1, 12, 9, 9)
+        self.node("Conv", ["x", self.weights("w1", (20, 12, 3, 3), 0)], "a", pads=[1, 1, 1, 1])
+        self.node("Conv", ["a", self.weights("w2", (20, 1, 9, 9), 0)], "b", pads=[4, 4, 4, 4], group=20)
+        self.node("Conv", ["b", self.weights("w3", (24, 10, 3, 3), None)], "c", group=2)
+        self.node("ConvTranspose", ["c", self.weights("w4", (24, 8, 3, 3), 1)], "d", strides=[2, 2])
+        self.node("Flatten", ["d"], "e")
+        bias = self._constant("bias", np.linspace(-1, 1, 10, dtype=np.float32))
+        self.node("Gemm", ["e", self.weights("w5", (10, 1800), 0), bias], "f", transB=1)
+        self.node("MatMul", ["f", self.weights("w6", (10, 130), None)], "y")
+        graph = helper.make_graph(
+            self.nodes,
+            "stored",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 130))],
+            self.constants,
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        return bytes(onnx.shape_inference.infer_shapes(model).SerializeToString())
+
+
+@pytest.mark.parametrize("storage", ["buffer", "texture2d"])
+def test_int8_weights_give_the_bits_of_floats_in_a_quarter_of_the_bytes(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, floats = (_Net(is_int8=flag).model() for flag in (True, False))
+    x = np.random.default_rng(6).standard_normal((1, 12, 9, 9)).astype(np.float32)
+    (exact,) = ort.InferenceSession(floats).run(None, {"x": x})
+    packed = 20 * 12 * 9 + 20 * 81 + 24 * 12 * 9 + 8 * 24 * 9 + 12 * 1800 + 12 * 132
+
+    def run(model: bytes, size: int) -> NDArray[np.float32]:
+        with GpuExecutor(model, storage=storage, poison=True) as executor:
+            weights = executor.memory_report.details["weights"]
+            assert size <= weights <= 1.2 * size + 12 * 256  # and what pads channels and arrays
+            (found,) = executor.run(None, {"x": x})
+            return np.asarray(found)
+
+    as_int8 = run(stored, packed)
+    np.testing.assert_array_equal(run(floats, packed), as_int8)  # whoever multiplied them
+    monkeypatch.setattr("edgemem.runtime.webgpu.stored_weights._as_int8", lambda _: None)
+    np.testing.assert_array_equal(run(stored, 4 * packed), as_int8)
+    assert exact.std() > 1e-3
+    np.testing.assert_allclose(as_int8, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+
+
+def test_one_weight_that_is_no_multiple_keeps_floats() -> None:
+    model = onnx.load_from_string(_Net(is_int8=False).model())
+    x = np.random.default_rng(7).standard_normal((1, 12, 9, 9)).astype(np.float32)
+    for constant in model.graph.initializer:
+        values = numpy_helper.to_array(constant).copy()
+        if values.ndim > 1:  # the last weight of the last channel that padding does not fill
+            values.flat[-1] = np.nextafter(values.flat[-1] + np.float32(1e-3), np.float32(9))
+            constant.CopyFrom(numpy_helper.from_array(values, constant.name))
+    changed = model.SerializeToString()
+    (exact,) = ort.InferenceSession(changed).run(None, {"x": x})
+    with edgemem.GpuExecutor(changed) as executor:
+        (found,) = executor.run(None, {"x": x})
+        assert executor.memory_report.details["weights"] > 4 * 30_000
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
