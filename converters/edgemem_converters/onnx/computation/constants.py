@@ -33,7 +33,7 @@ __all__ = ["OnnxConstants"]
 MOST_COMPUTED: Final = 2**28  # elements of all values that are computed from others
 
 _PRODUCTS: Final = frozenset(("MatMul", "Gemm", "Conv"))
-_LOOPS: Final = frozenset(("GatherND", "ScatterElements", "ScatterND"))
+_LOOPS: Final = frozenset(("GatherND", "ScatterND"))
 _DEQUANTIZED: Final = 19  # the operator set from which on ONNX's evaluator computes DequantizeLinear
 _LOOP_WORK: Final = 256  # an element that the evaluator takes by itself, in elements of an array
 
@@ -192,8 +192,8 @@ class OnnxConstants:
     def _evaluated(self, node: ScopeNode, feeds: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.generic]] | None:
         work = sum(prod(self._shapes[n]) for n in node.outputs if n) + sum(v.size for v in feeds.values())
         if node.proto.op_type in _PRODUCTS:
-            factors = [prod(v.shape[1:]) for v in feeds.values()]
-            work *= max(factors, default=1)
+            inner = (v.shape[-1:] if node.proto.op_type == "MatMul" else v.shape[1:] for v in feeds.values())
+            work *= max(map(prod, inner), default=1)
         if node.proto.op_type in _LOOPS:
             work *= _LOOP_WORK
         if work > self._left:

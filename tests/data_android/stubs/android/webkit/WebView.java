@@ -1,8 +1,8 @@
 package android.webkit;
 
 import android.net.Uri;
+import java.math.BigInteger;
 import java.security.MessageDigest;
-import java.util.HexFormat;
 
 public class WebView extends android.view.View {
     private WebViewClient client = new WebViewClient();
@@ -31,7 +31,8 @@ public class WebView extends android.view.View {
             String whole = java.net.URI.create(address).resolve(other).toString();
             WebResourceResponse found = client.shouldInterceptRequest(this, () -> Uri.parse(whole));
             byte[] digest = MessageDigest.getInstance("SHA-256").digest(found.getData().readAllBytes());
-            lines.append(found.getStatusCode() + " " + found.getMimeType() + " " + HexFormat.of().formatHex(digest) + "\n");
+            String hex = String.format("%064x", new BigInteger(1, digest));
+            lines.append(found.getStatusCode() + " " + found.getMimeType() + " " + hex + "\n");
         }
         return lines.toString();
     }
