@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import edgemem
 from edgemem.runtime.webgpu.executor import GpuExecutor
+from models.build import build_tflite
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,6 +93,71 @@ def test_int8_weights_give_the_bits_of_floats_in_a_quarter_of_the_bytes(
     np.testing.assert_array_equal(run(stored, 4 * packed), as_int8)
     assert exact.std() > 1e-3
     np.testing.assert_allclose(as_int8, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+
+
+def _with_dequantize(content: bytes) -> bytes:
+    """A .tflite file whose weights of convolutions are int8 with a scale a channel, behind DEQUANTIZE."""
+    schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
+    flatbuffers = pytest.importorskip("flatbuffers")
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    (graph,) = model.subgraphs
+    code = schema.OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.DEQUANTIZE
+    code.version = 2
+    model.operatorCodes.append(code)
+    axes = {schema.BuiltinOperator.CONV_2D: 0, schema.BuiltinOperator.DEPTHWISE_CONV_2D: 3}
+    before = []
+    for op in graph.operators:
+        axis = axes.get(model.operatorCodes[op.opcodeIndex].builtinCode)
+        if axis is None:
+            continue
+        floats = graph.tensors[op.inputs[1]]
+        values = np.frombuffer(bytes(model.buffers[floats.buffer].data), np.float32).reshape(floats.shape)
+        others = tuple(k for k in range(4) if k != axis)
+        scales = np.maximum(np.abs(values).max(axis=others), 1e-6).astype(np.float32) / np.float32(127)
+        along = [-1 if k == axis else 1 for k in range(4)]
+        stored = schema.TensorT()
+        stored.name, stored.shape, stored.type = floats.name + b"_int8", floats.shape, schema.TensorType.INT8
+        stored.buffer = len(model.buffers)
+        stored.quantization = schema.QuantizationParametersT()
+        stored.quantization.scale, stored.quantization.quantizedDimension = scales, axis
+        stored.quantization.zeroPoint = np.zeros(scales.size, np.int64)
+        data = schema.BufferT()
+        data.data = np.rint(values / scales.reshape(along)).astype(np.int8).tobytes()
+        model.buffers.append(data)
+        made = schema.OperatorT()
+        made.opcodeIndex = len(model.operatorCodes) - 1
+        made.inputs, made.outputs = [len(graph.tensors)], [op.inputs[1]]
+        graph.tensors.append(stored)
+        floats.buffer = 0
+        before.append(made)
+    graph.operators = [*before, *graph.operators]
+    builder = flatbuffers.Builder(len(content))
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def test_weights_behind_dequantize_of_tflite_stay_int8() -> None:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    floats = build_tflite("mobilenet_v2_tflite", size="small")
+    model = _with_dequantize(floats)
+    litert = interpreter.Interpreter(model_content=model)
+    litert.allocate_tensors()
+    (given,), (made,) = litert.get_input_details(), litert.get_output_details()
+    x = np.random.default_rng(8).standard_normal(given["shape"]).astype(np.float32)
+    litert.set_tensor(given["index"], x)
+    litert.invoke()
+    exact = litert.get_tensor(made["index"])
+    sizes = {}
+    for name, content in (("int8", model), ("floats", floats)):
+        with GpuExecutor(content, poison=True) as executor:
+            (port,) = executor.get_inputs()
+            (found,) = executor.run(None, {port.name: x})
+            sizes[name] = executor.memory_report.details["weights"]
+        if name == "int8":
+            assert exact.std() > 1e-5
+            np.testing.assert_allclose(found, exact, rtol=0, atol=1e-4 * np.abs(exact).max())
+    assert sizes["int8"] < 0.6 * sizes["floats"]  # the last layer and the smallest ones are floats
 
 
 def test_one_weight_that_is_no_multiple_keeps_floats() -> None:
