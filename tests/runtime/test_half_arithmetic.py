@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,10 +16,13 @@ from edgemem.runtime.webgpu.device import open_device
 from edgemem.runtime.webgpu.executor import GpuExecutor
 from edgemem.runtime.webgpu.kernel_texts import prelude
 from edgemem.runtime.webgpu.lowering import Lowering, lower
+from edgemem.runtime.webgpu.web_bundle import write_bundle
+from edgemem.targets import BUILT_IN
 from tests.oracle.tensor_ops import evaluate
 from tests.runtime.networks import feeds_of, small
 from tests.webgpu import EVERY_REACH, Storage
 from tests.webgpu_adapters import ADAPTERS
+from tests.webgpu_programs import pyramid
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,3 +128,14 @@ def test_a_planned_network_computes_with_halves(target: str, tmp_path: Path, mon
     assert (halves_shared != floats).any()
     assert floats.std() > 1e-4
     np.testing.assert_allclose(halves_shared, floats, rtol=0, atol=0.1 * floats.std())
+
+
+@pytest.mark.parametrize(("target", "expected"), [("gpu-buffer", [False]), ("gpu-texture-fp16", [False, True])])
+def test_a_bundle_in_fp16_has_halves_for_browsers_that_have_them(
+    target: str, expected: list[bool], tmp_path: Path
+) -> None:
+    model = pyramid()
+    write_bundle(model, tmp_path, edgemem.plan(model.graph(), target=BUILT_IN[target]))
+    program = json.loads((tmp_path / "program.json").read_text())
+    assert [text.startswith("enable f16;") for text in program["preludes"]] == expected
+    assert b"enable f16" not in (tmp_path / "kernels.wgsl").read_bytes()

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import edgemem
 from edgemem.runtime.webgpu.executor import GpuExecutor
 from models.build import build_tflite
+from tests.dawn import on_dawn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,6 +94,16 @@ def test_int8_weights_give_the_bits_of_floats_in_a_quarter_of_the_bytes(
     np.testing.assert_array_equal(run(stored, 4 * packed), as_int8)
     assert exact.std() > 1e-3
     np.testing.assert_allclose(as_int8, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+
+
+def test_dawn_takes_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored, floats = (_Net(is_int8=flag).model() for flag in (True, False))
+    x = np.random.default_rng(6).standard_normal((1, 12, 9, 9)).astype(np.float32)
+    (exact,) = ort.InferenceSession(floats).run(None, {"x": x})  # of int8 weights it takes kernels that round more
+    on_dawn(monkeypatch, "edgemem.runtime.webgpu.executor")
+    with GpuExecutor(stored, poison=True) as executor:
+        (found,) = executor.run(None, {"x": x})
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
 
 
 def _with_dequantize(content: bytes) -> bytes:
