@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 import pytest
 
+from edgemem.runtime.webgpu.kernel_texts import prelude
 from edgemem.runtime.webgpu.lowering import Lowering, lower
 from edgemem.runtime.webgpu.packing import from_image, pack, to_image, unpack
 from edgemem.runtime.webgpu.shaders import OUTPUT, WEIGHTS, Precision, Shader, assemble, layout_entries
@@ -46,7 +47,7 @@ def device(adapter: str = ADAPTERS[0]) -> Any:
     name = need_adapter(adapter)
     found = pytest.importorskip("wgpu").gpu.enumerate_adapters_sync()
     chosen = next(a for a in found if a.info["device"] == name and a.info["backend_type"] == "Vulkan")
-    return chosen.request_device_sync(required_features=sorted({"timestamp-query"} & chosen.features))
+    return chosen.request_device_sync(required_features=sorted({"timestamp-query", "shader-f16"} & chosen.features))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,8 @@ def _pipeline(gpu: Any, shader: Shader, precision: Precision) -> tuple[Any, Any]
     """The bind-group layout and the pipeline of a shader; compiled once a device: drivers take a second for some."""
     layout = gpu.create_bind_group_layout(entries=layout_entries(shader.layout, precision))
     together = gpu.create_pipeline_layout(bind_group_layouts=[layout])
-    module = gpu.create_shader_module(code=shader.text)
+    has_f16 = precision == "fp16" and "shader-f16" in getattr(gpu, "features", ())
+    module = gpu.create_shader_module(code=prelude(has_f16=has_f16) + shader.text)
     return layout, gpu.create_compute_pipeline(layout=together, compute={"module": module, "entry_point": "main"})
 
 

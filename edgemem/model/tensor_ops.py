@@ -72,6 +72,8 @@ class MatMul:
         transpose_a, transpose_b: swap the last two axes first.
         alpha: a factor of the product.
         bias: a constant that is added, of a shape that is broadcast to the output's; None: none.
+        a_shape, b_shape: shapes that operands are seen in, in the order of their elements; None: their own. Where they
+            are given, the output has the elements of the product in any shape.
     """
 
     a: int
@@ -79,6 +81,8 @@ class MatMul:
     output: int
     transpose_a: bool = False
     transpose_b: bool = False
+    a_shape: tuple[int, ...] | None = None
+    b_shape: tuple[int, ...] | None = None
     alpha: float = 1.0
     bias: NDArray[np.float32] | None = None
     function: Function = IDENTITY

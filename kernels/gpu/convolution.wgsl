@@ -49,19 +49,19 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     for (var ky = 0; ky < p.own.kernel_height; ky++) {
         for (var kx = 0; kx < p.own.kernel_width; kx++) {
             for (var s = 0; s < slices; s++) {
-                var values: array<vec4<f32>, REPEAT>;
+                var values: array<factor, REPEAT>;
                 for (var r = 0; r < REPEAT; r++) {  // unroll
-                    values[r] = window(corner[r], ky, kx, from_slice + s);
+                    values[r] = factor(window(corner[r], ky, kx, from_slice + s));
                 }
                 let tap = row + s * (BLOCK * 4);
                 for (var k = 0; k < BLOCK; k++) {  // unroll
-                    let w0 = weights_0(tap + k * 4);
-                    let w1 = weights_0(tap + k * 4 + 1);
-                    let w2 = weights_0(tap + k * 4 + 2);
-                    let w3 = weights_0(tap + k * 4 + 3);
+                    let w0 = factor(weight(tap + k * 4, part * BLOCK + k));
+                    let w1 = factor(weight(tap + k * 4 + 1, part * BLOCK + k));
+                    let w2 = factor(weight(tap + k * 4 + 2, part * BLOCK + k));
+                    let w3 = factor(weight(tap + k * 4 + 3, part * BLOCK + k));
                     for (var r = 0; r < REPEAT; r++) {  // unroll
                         let v = values[r];
-                        sums[k * REPEAT + r] += w0 * v.x + w1 * v.y + w2 * v.z + w3 * v.w;
+                        sums[k * REPEAT + r] += vec4<f32>(w0 * v.x + w1 * v.y + w2 * v.z + w3 * v.w);
                     }
                 }
             }

@@ -42,7 +42,7 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
             }
         }
         for (var kx = 0; kx < WIDTH; kx++) {  // unroll
-            let w = weights_0((slice * p.own.kernel_height + ky) * WIDTH + kx);
+            let w = weight((slice * p.own.kernel_height + ky) * WIDTH + kx, slice);
             for (var r = 0; r < REPEAT; r++) {  // unroll
                 sums[r] += w * kept[r * HOP + kx];
             }

@@ -25,13 +25,13 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     var mine: array<vec4<f32>, ROWS>;
     for (var t = lane; t < p.own.texels; t += 8) {
         let at = (t * p.own.units + unit) * 4;
-        let w0 = weights_0(at);
-        let w1 = weights_0(at + 1);
-        let w2 = weights_0(at + 2);
-        let w3 = weights_0(at + 3);
+        let w0 = factor(weight(at, unit));
+        let w1 = factor(weight(at + 1, unit));
+        let w2 = factor(weight(at + 2, unit));
+        let w3 = factor(weight(at + 3, unit));
         for (var r = 0; r < ROWS; r++) {  // unroll
-            let v = operand(min(first_row + r, p.own.rows - 1), t);
-            mine[r] += w0 * v.x + w1 * v.y + w2 * v.z + w3 * v.w;
+            let v = factor(operand(min(first_row + r, p.own.rows - 1), t));
+            mine[r] += vec4<f32>(w0 * v.x + w1 * v.y + w2 * v.z + w3 * v.w);
         }
     }
     for (var r = 0; r < ROWS; r++) {  // unroll

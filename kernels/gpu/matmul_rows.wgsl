@@ -17,13 +17,13 @@ struct Own {
 fn spot(t: Tensor, matrix: i32, row: i32, along: i32) -> vec3<i32> {  // batch, y, x
     return vec3<i32>(matrix / t.height + row * along, matrix % t.height, row * (1 - along));
 }
-fn a_at(matrix: i32, row: i32, slice: i32, rows: i32) -> vec4<f32> {
+fn a_at(matrix: i32, row: i32, slice: i32, rows: i32) -> factor {
     let at = spot(p.input_0, matrix, min(row, rows - 1), p.own.a_batch);
-    return select(vec4<f32>(), clean_0(at.x, at.y, at.z, slice), row < rows);
+    return factor(select(vec4<f32>(), clean_0(at.x, at.y, at.z, slice), row < rows));
 }
-fn b_at(matrix: i32, row: i32, slice: i32, rows: i32) -> vec4<f32> {
+fn b_at(matrix: i32, row: i32, slice: i32, rows: i32) -> factor {
     let at = spot(p.input_1, matrix, min(row, rows - 1), p.own.b_batch);
-    return select(vec4<f32>(), clean_1(at.x, at.y, at.z, slice), row < rows);
+    return factor(select(vec4<f32>(), clean_1(at.x, at.y, at.z, slice), row < rows));
 }
 
 fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
@@ -46,7 +46,7 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
         let x = left(a, row, k);
         let y = right(b, slice, k);
         for (var r = 0; r < ROWS; r++) {  // unroll
-            sums[r] += y * x[r];
+            sums[r] += vec4<f32>(y * x[r]);
         }
     }
     for (var r = 0; r < ROWS; r++) {  // unroll

@@ -52,16 +52,16 @@ fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
             }
             let row = ((part * p.own.kernel_height + ky) * p.own.kernel_width + kx) * p.own.slices * (BLOCK * 4);
             for (var s = 0; s < slices; s++) {
-                let v0 = fetch(b, iy, ix, from_slice + s);
-                let v1 = fetch(b, iy, ix + 1, from_slice + s);
+                let v0 = factor(fetch(b, iy, ix, from_slice + s));
+                let v1 = factor(fetch(b, iy, ix + 1, from_slice + s));
                 for (var k = 0; k < BLOCK; k++) {  // unroll
                     let tap = row + (s * BLOCK + k) * 4;
-                    let w0 = weights_0(tap);
-                    let w1 = weights_0(tap + 1);
-                    let w2 = weights_0(tap + 2);
-                    let w3 = weights_0(tap + 3);
-                    sums[k * 2] += w0 * v0.x + w1 * v0.y + w2 * v0.z + w3 * v0.w;
-                    sums[k * 2 + 1] += w0 * v1.x + w1 * v1.y + w2 * v1.z + w3 * v1.w;
+                    let w0 = factor(weight(tap, part * BLOCK + k));
+                    let w1 = factor(weight(tap + 1, part * BLOCK + k));
+                    let w2 = factor(weight(tap + 2, part * BLOCK + k));
+                    let w3 = factor(weight(tap + 3, part * BLOCK + k));
+                    sums[k * 2] += vec4<f32>(w0 * v0.x + w1 * v0.y + w2 * v0.z + w3 * v0.w);
+                    sums[k * 2 + 1] += vec4<f32>(w0 * v1.x + w1 * v1.y + w2 * v1.z + w3 * v1.w);
                 }
             }
         }

@@ -148,6 +148,10 @@ def _(op: FullyConnected, values: Values, shape: tuple[int, ...], layout: Layout
 @_evaluate.register(MatMul)
 def _(op: MatMul, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     a, b = values[op.a].astype(np.float64), values[op.b].astype(np.float64)
+    if op.a_shape is not None and op.b_shape is not None:
+        a, b = a.reshape(op.a_shape), b.reshape(op.b_shape)
+        result = np.matmul(a.mT if op.transpose_a else a, b.mT if op.transpose_b else b)
+        return apply(op.function, result.reshape(shape))
     result = op.alpha * np.matmul(a.mT if op.transpose_a else a, b.mT if op.transpose_b else b)
     if op.bias is not None:
         result = result + op.bias.astype(np.float64)

@@ -196,7 +196,7 @@ def test_the_weights_of_a_file_in_halves_take_half(tmp_path: Path) -> None:
         feeds = feeds_for(executor)
         halves = executor.run(None, feeds)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edgemem.runtime.webgpu.gpu_program._in_precision", lambda dispatch, _: dispatch.weights)
+        patch.setattr("edgemem.runtime.webgpu.gpu_program.stored_weights", lambda dispatch, _: dispatch.weights)
         with edgemem.GpuExecutor(narrow, adapter=need_adapter()) as executor:
             singles = executor.run(None, feeds)
     assert [v.tobytes() for v in halves] == [v.tobytes() for v in singles]

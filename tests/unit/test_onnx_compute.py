@@ -191,6 +191,26 @@ def test_indices_that_follow_from_constants_alone_are_known() -> None:
     assert np.array_equal(value, fed(model, feeds)["y"])
 
 
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_scattered_constants_are_known(reduction: str, axis: int) -> None:
+    """As places relative to each other are exported; the indices have fewer rows and columns than the table."""
+    model = _wired(
+        helper.make_node("ScatterElements", ["table", "places", "news"], ["made"], axis=axis, reduction=reduction),
+        helper.make_node("Add", ["x", "made"], ["y"]),
+        weights={
+            "table": _numbers(5, 6),
+            "places": np.array([[0, -1, 3], [4, 2, -3]], np.int64),  # no place twice
+            "news": _numbers(2, 3),
+        },
+        shape=(5, 6),
+    )
+    model.opset_import[0].version = 18  # max and min are newer than others
+    program = program_of(model)
+    (value,) = [v for i, v in program.constants.items() if program.graph.tensors[i].name == "made"]
+    assert np.array_equal(value, fed(model, {"x": np.zeros((5, 6), np.float32)})["y"])
+
+
 def test_computed_constants_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compute_values, "MOST_COMPUTED", 10_000)
     model = _wired(

@@ -58,6 +58,7 @@ _BROADCAST = frozenset(
         *("And", "Or", "Xor", "Where", "Max", "Min"),
     )
 )
+_REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 _MOST_MADE = 2**22  # elements while an operator is computed
 
 
@@ -80,9 +81,27 @@ class GatherElements(OpRun):
         return (np.take_along_axis(data[used], indices, axis),)
 
 
+class ScatterElements(OpRun):
+    """onnx's own writes element by element in Python."""
+
+    op_domain = ""
+
+    def _run(
+        self, data: NDArray[Any], indices: NDArray[Any], updates: NDArray[Any], axis: int = 0, reduction: str = "none"
+    ) -> tuple[NDArray[Any]]:
+        made = data.copy()
+        places: list[Any] = list(np.indices(indices.shape, sparse=True))
+        places[axis] = indices
+        if reduction == "none":
+            made[tuple(places)] = updates
+        else:
+            _REDUCTIONS[reduction].at(made, tuple(places), updates)
+        return (made,)
+
+
 def evaluator(model: ModelProto) -> ReferenceEvaluator:
     """What computes a model of one node with NumPy."""
-    return ReferenceEvaluator(model, new_ops=[GatherElements])
+    return ReferenceEvaluator(model, new_ops=[GatherElements, ScatterElements])
 
 
 def evaluate(model: ModelProto, values: Sequence[NDArray[np.generic] | None]) -> list[NDArray[np.generic]] | None:

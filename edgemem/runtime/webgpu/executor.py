@@ -56,7 +56,8 @@ class GpuExecutor:
         planset: a plan made for this model under a target for GPUs, to run instead of the file's own.
         storage: `buffer`, `texture2d`, `texture-linear` or `texture-array`; None: what the plan is for. A file without
             any plan is planned here, for `buffer` unless another storage is named.
-        precision: `fp32` or `fp16` of the tensors in memory; None: what the plan is for. Kernels compute in fp32.
+        precision: `fp32` or `fp16` of the tensors in memory; None: what the plan is for. Kernels compute in
+            fp32, but products in fp16 where the plan and the GPU have it.
         adapter: letters of the name of an adapter; None: the best that there is.
         profile: `portable` keeps to the limits that WebGPU has everywhere, and the device enforces them; `adapter`
             takes all that the adapter has.

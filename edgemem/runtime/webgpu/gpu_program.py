@@ -6,9 +6,7 @@ It is made before any device is there. The executor runs it, and `edgemem export
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidPlanError
 from edgemem.model.aliasing import RULES
@@ -17,11 +15,10 @@ from edgemem.runtime.webgpu.constants import Constants
 from edgemem.runtime.webgpu.packing import pack
 from edgemem.runtime.webgpu.shaders import OUTPUT, WEIGHTS, assemble
 from edgemem.runtime.webgpu.size_constants import Reach
+from edgemem.runtime.webgpu.stored_weights import stored_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from edgemem.model.graph import Graph, Op
     from edgemem.runtime.webgpu.dispatch import Dispatch
@@ -33,12 +30,6 @@ if TYPE_CHECKING:
     from edgemem.targets import Target
 
 __all__ = ["GpuKernel", "GpuPass", "GpuProgram", "GpuStep", "build_program"]
-
-# Kernels whose first weights are factors of sums, which a plan in fp16 rounds as it does activations.
-_FACTORS: Final = frozenset(
-    ("convolution", "depthwise", "transposed", "fully_connected", "matmul", "matmul_heads", "line_convolution")
-)
-_LEAST_HALF, _MOST_HALF = float(np.finfo(np.float16).smallest_normal), float(np.finfo(np.float16).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +167,7 @@ def _pass(
         Reach("constant", context.stored(i), ("constant", i)) if context.is_constant(i) else layout.reach(i)
         for i in dispatch.inputs
     ]
-    dispatch = replace(dispatch, weights=_in_precision(dispatch, layout.precision))
+    dispatch = replace(dispatch, weights=stored_weights(dispatch, layout.precision))
     shader = assemble(dispatch, reaches, layout.reach(dispatch.output), layout.precision)
     kernel = kernels.setdefault(GpuKernel(dispatch.kernel, shader.text, shader.layout), len(kernels))
     tensors: dict[int, int] = {}
@@ -198,21 +189,6 @@ def _pass(
 def _add_operand(number: int, what: str, context: Lowering, constants: Constants) -> int:
     dims = context.stored(number)
     return constants.add(dims.texels * SLICE * 4, lambda: pack(context.value(number), dims), what, ("operand", number))
-
-
-def _in_precision(dispatch: Dispatch, precision: str) -> tuple[NDArray[Any], ...]:
-    """The weights of a dispatch, in float16 where that loses nothing, or no more than a plan in fp16 loses anyway."""
-    found = []
-    for k, array in enumerate(dispatch.weights):
-        with np.errstate(over="ignore"):
-            half = array.astype(np.float16)
-        size = np.abs(array)
-        if k == 0 and precision == "fp16" and dispatch.kernel in _FACTORS:
-            is_half = bool((size <= _MOST_HALF).all())
-        else:  # what is too small for a normal number, drivers may take for 0
-            is_half = bool(((half == array) & ((size >= _LEAST_HALF) | (size == 0))).all())
-        found.append(half if is_half else array)
-    return tuple(found)
 
 
 def _check_apart(dispatch: Dispatch, op: Op, layout: GpuLayout, graph: Graph, context: Lowering) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.report.sizes import size_text
 from edgemem.runtime.webgpu.device import checked
+from edgemem.runtime.webgpu.kernel_texts import prelude
 from edgemem.runtime.webgpu.shaders import layout_entries
 
 if TYPE_CHECKING:
@@ -125,13 +126,14 @@ def _bound(
 
 def _pipeline(device: GpuDevice, kernel: GpuKernel, precision: Precision) -> tuple[Any, Any]:
     """The layout of the bind group and the pipeline of a kernel, which the device keeps for all sessions."""
-    if kernel.text not in device.pipelines:
+    code = prelude(has_f16=device.has_f16 and precision == "fp16") + kernel.text
+    if code not in device.pipelines:
         handle = device.handle
         layout = handle.create_bind_group_layout(entries=layout_entries(kernel.layout, precision))
         pipeline = handle.create_compute_pipeline(
             layout=handle.create_pipeline_layout(bind_group_layouts=[layout]),
-            compute={"module": handle.create_shader_module(code=kernel.text), "entry_point": "main"},
+            compute={"module": handle.create_shader_module(code=code), "entry_point": "main"},
         )
-        device.pipelines[kernel.text] = (layout, pipeline)
-    found: tuple[Any, Any] = device.pipelines[kernel.text]
+        device.pipelines[code] = (layout, pipeline)
+    found: tuple[Any, Any] = device.pipelines[code]
     return found

@@ -25,6 +25,7 @@ __all__ = [
     "folder",
     "kernel_text",
     "kernels",
+    "prelude",
     "texture_load",
     "texture_store",
     "texture_type",
@@ -106,6 +107,27 @@ def kernel_text(kernel: str) -> str:
     if made != text:
         made = _MEMORY + made
     return made + _EACH_TEXEL if "fn each_texel(at: vec4<i32>)" in made else made.replace(_INVOCATION, _ENTRY)
+
+
+_PACK: Final = "vec2<u32>(pack2x16float(v.xy), pack2x16float(v.zw))"
+_UNPACK: Final = "vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y))"
+
+
+def prelude(*, has_f16: bool) -> str:
+    """What a device puts before every text: how four halves are kept, and what the factors of products are.
+
+    Only for a plan in fp16, and a device with the feature `shader-f16`, factors are halves.
+    """
+    enable, half, matrix = (
+        ("enable f16;\n", "vec4<f16>", "mat4x4<f16>") if has_f16 else ("", "vec4<f32>", "mat4x4<f32>")
+    )
+    packed = half if has_f16 else "vec2<u32>"
+    return f"""{enable}alias packed = {packed};
+alias half4 = {half};
+alias half4x4 = {matrix};
+fn pack(v: vec4<f32>) -> packed {{ return {"packed(v)" if has_f16 else _PACK}; }}
+fn unpack(v: packed) -> vec4<f32> {{ return {"vec4<f32>(v)" if has_f16 else _UNPACK}; }}
+"""
 
 
 def finish_text(function: Function | None) -> str:

@@ -18,6 +18,9 @@ overlap. A kernel's text has, besides its `struct Own` and `fn main`:
     index_of(t, b, y, x, c) -> i32      of an element in the tensor's own order
     finish(value) -> vec4f              the dispatch's function
     weights_0(i), weights_1(i) -> vec4f
+    weight(i, slice) -> vec4f           weights_0, times the scales of a slice of the output where they are int8
+    factor, factors                     types of four factors of products, and of four times four: halves where a plan
+                                        in fp16 runs on a device that has them. Sums of more than four products are f32
     serial(group, groups, local, size)  the number of an invocation in a grid of `grid(count, size)` workgroups
 """
 
@@ -43,6 +46,8 @@ from edgemem.runtime.webgpu.size_constants import Reach, own_numbers, size_const
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from edgemem.runtime.webgpu.dispatch import Dispatch
 
@@ -76,7 +81,8 @@ class Shader:
     """What a dispatch needs besides the tensors themselves.
 
     Attributes:
-        text: WGSL; dispatches with equal texts may share a pipeline. The entry point is `main`.
+        text: WGSL to be put behind a `prelude`; dispatches with equal texts may share a pipeline. The entry point is
+            `main`.
         layout: each binding's number and what WebGPU's layouts of bind groups say of it.
         inputs: the binding of each input of the dispatch; `OUTPUT` for one that is written over.
     """
@@ -113,7 +119,7 @@ def assemble(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach, precisi
     bindings = _bindings(inputs, output)
     text = kernel_text(dispatch.kernel)
     numbers = own_numbers(text, dispatch)
-    parts = [size_constants(dispatch, inputs, output, numbers), _COMMON]
+    parts = [_factors(dispatch, inputs, precision), size_constants(dispatch, inputs, output, numbers), _COMMON]
     layout: list[tuple[int, BindingKind]] = []
     for k, (reach, binding) in enumerate(zip(inputs, bindings, strict=True)):
         if binding == k + 1:
@@ -123,8 +129,9 @@ def assemble(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach, precisi
     parts.append(_output(output, precision))
     layout.append((OUTPUT, _binding_kind(output, is_output=True)))
     for k, array in enumerate(dispatch.weights):
-        parts.append(_weights(k, is_half=array.dtype == np.float16))
+        parts.append(_weights(k, array))
         layout.append((WEIGHTS + k, "read-only-storage"))
+    parts += [_weight(dispatch.weights)] if dispatch.weights else []
     parts.append(finish_text(dispatch.function))
     parts += [f"const {n}: i32 = {v};\n" if isinstance(v, int) else f"{v}\n" for n, v in dispatch.defines]
     parts.append(unroll(text, {n: v for n, v in dispatch.defines if isinstance(v, int)}))
@@ -223,12 +230,20 @@ fn position_of(t: Tensor, index: i32) -> vec4<i32> {
 """
 
 
+def _factors(dispatch: Dispatch, inputs: Sequence[Reach], precision: Precision) -> str:
+    """The types of the factors of products: halves, on devices that have them, where float16 holds all factors."""
+    is_half = precision == "fp16" and all(reach.kind != "constant" for reach in inputs)
+    is_half = is_half and all(array.dtype != np.float32 for array in dispatch.weights[:1])
+    made = ("half4", "half4x4") if is_half else ("vec4<f32>", "mat4x4<f32>")
+    return f"alias factor = {made[0]};\nalias factors = {made[1]};\n"
+
+
 def _name(binding: int) -> str:
     return "data_out" if binding == OUTPUT else f"data_{binding - 1}"
 
 
 def _element(*, is_half: bool) -> str:
-    return "vec2<u32>" if is_half else "vec4<f32>"
+    return "packed" if is_half else "vec4<f32>"
 
 
 def _declaration(reach: Reach, binding: int, precision: Precision) -> str:
@@ -249,15 +264,8 @@ def _loads(k: int, reach: Reach, binding: int, precision: Precision) -> str:
     elif reach.kind == "constant" or precision == "fp32":
         value = f"{data}[texel_of{at}]"
     else:
-        value = f"half_{k}(texel_of{at})"
-    halves = f"""fn half_{k}(texel: i32) -> vec4<f32> {{
-    let bits = {data}[texel];
-    return vec4<f32>(unpack2x16float(bits.x), unpack2x16float(bits.y));
-}}
-"""
-    before = halves if value.startswith("half_") else ""
-    if reach.kind == "texture":
-        before = texture_load(f"texel_{k}", data, reach.layer_rows)
+        value = f"unpack({data}[texel_of{at}])"
+    before = texture_load(f"texel_{k}", data, reach.layer_rows) if reach.kind == "texture" else ""
     return f"""{before}fn load_{k}(b: i32, y: i32, x: i32, slice: i32) -> vec4<f32> {{
     return {value};
 }}
@@ -287,8 +295,7 @@ def _output(reach: Reach, precision: Precision) -> str:
         write = f"store_texel(pixel_of{at}, value)"
     else:
         declared = _declaration(reach, OUTPUT, precision)
-        packed = "vec2<u32>(pack2x16float(value.xy), pack2x16float(value.zw))"
-        write = f"data_out[texel_of{at}] = {'value' if precision == 'fp32' else packed}"
+        write = f"data_out[texel_of{at}] = {'value' if precision == 'fp32' else 'pack(value)'}"
     return f"""{declared}fn store(b: i32, y: i32, x: i32, slice: i32, value: vec4<f32>) {{
     {write};
 }}
@@ -298,13 +305,26 @@ fn position_out(index: i32) -> vec4<i32> {{
 """
 
 
-def _weights(k: int, *, is_half: bool) -> str:
-    """Weights k: in single precision, or two halves in 32 bits."""
-    declared = f"@group(0) @binding({WEIGHTS + k}) var<storage, read> stored_{k}: array<{_element(is_half=is_half)}>;\n"
-    value = f"stored_{k}[i]"
-    if is_half:
-        value = f"vec4<f32>(unpack2x16float({value}.x), unpack2x16float({value}.y))"
+_INT8: Final = "vec4<f32>((vec4<i32>(bitcast<i32>({value})) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u))"
+_STORED: Final = {
+    np.dtype(np.float32): ("vec4<f32>", "{value}"),
+    np.dtype(np.float16): ("packed", "unpack({value})"),
+    np.dtype(np.int8): ("u32", _INT8),
+}
+
+
+def _weights(k: int, array: NDArray[Any]) -> str:
+    """Weights k, of which 32 bits hold one float32, two float16 or four int8."""
+    element, read = _STORED[array.dtype]
+    declared = f"@group(0) @binding({WEIGHTS + k}) var<storage, read> stored_{k}: array<{element}>;\n"
+    value = read.format(value=f"stored_{k}[i]")
     return f"{declared}fn weights_{k}(i: i32) -> vec4<f32> {{ return {value}; }}\n"
+
+
+def _weight(weights: Sequence[NDArray[Any]]) -> str:
+    """A texel of weights for an output slice, whose scales are behind the bias if the weights are int8."""
+    scale = f" * weights_1({weights[1].size // 8} + slice)" if weights[0].dtype == np.int8 else ""
+    return f"fn weight(i: i32, slice: i32) -> vec4<f32> {{ return weights_0(i){scale}; }}\n"
 
 
 def _binding_kind(reach: Reach, *, is_output: bool = False) -> BindingKind:

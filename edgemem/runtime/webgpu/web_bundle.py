@@ -15,6 +15,7 @@ from edgemem.errors import UnsupportedError
 from edgemem.runtime.webgpu.gpu_model import read_gpu_model
 from edgemem.runtime.webgpu.gpu_program import build_program
 from edgemem.runtime.webgpu.graph_lowering import lower_graph, needed_tensors
+from edgemem.runtime.webgpu.kernel_texts import prelude
 from edgemem.runtime.webgpu.places import check_profile, chosen_plan, planned_places
 from edgemem.runtime.webgpu.profile import portable_profile
 from edgemem.system.files import atomic_write
@@ -157,6 +158,7 @@ def _document(prepared: GpuModel, program: GpuProgram) -> dict[str, Any]:
         "tensors": [_tensor(prepared.graph.tensors[i].name, place) for i, place in layout.places.items()],
         "constants": list(program.constants.sizes),
         "arrays": [[r.buffer, r.offset, r.size] for r in program.constants.ranges],
+        "preludes": [prelude(has_f16=False), *([prelude(has_f16=True)] if layout.precision == "fp16" else [])],
         "kernels": kernels,
         "passes": passes,
         "inputs": [_border(prepared.graph.tensors[i], numbers[i]) for i in prepared.graph.inputs],

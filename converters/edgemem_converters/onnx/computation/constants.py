@@ -33,7 +33,8 @@ __all__ = ["OnnxConstants"]
 MOST_COMPUTED: Final = 2**28  # elements of all values that are computed from others
 
 _PRODUCTS: Final = frozenset(("MatMul", "Gemm", "Conv"))
-_LOOPS: Final = frozenset(("GatherND", "ScatterElements", "ScatterND"))
+_LOOPS: Final = frozenset(("GatherND", "ScatterND"))
+_DEQUANTIZED: Final = 19  # the operator set from which on ONNX's evaluator computes DequantizeLinear
 _LOOP_WORK: Final = 256  # an element that the evaluator takes by itself, in elements of an array
 
 # Each takes time in proportion to its inputs and outputs, but for products. What sizes are computed with is also here:
@@ -191,14 +192,17 @@ class OnnxConstants:
     def _evaluated(self, node: ScopeNode, feeds: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.generic]] | None:
         work = sum(prod(self._shapes[n]) for n in node.outputs if n) + sum(v.size for v in feeds.values())
         if node.proto.op_type in _PRODUCTS:
-            factors = [prod(v.shape[1:]) for v in feeds.values()]
-            work *= max(factors, default=1)
+            inner = (v.shape[-1:] if node.proto.op_type == "MatMul" else v.shape[1:] for v in feeds.values())
+            work *= max(map(prod, inner), default=1)
         if node.proto.op_type in _LOOPS:
             work *= _LOOP_WORK
         if work > self._left:
             return None
         model = ModelProto(ir_version=10, opset_import=self._model.opset_import)
         model.graph.name = "constant"
+        if node.proto.op_type == "DequantizeLinear":
+            for one in model.opset_import:  # the same of these inputs; the evaluator has none before
+                one.version = max(one.version, _DEQUANTIZED) if one.domain in ("", "ai.onnx") else one.version
         model.graph.node.append(node.proto)
         try:
             if elements_made(node.proto, [feeds[n] for n in node.inputs if n]) > self._left:

@@ -100,9 +100,53 @@ def _product(
     ]
 
 
+def _einsum(call: OnnxOperator) -> list[TensorOp]:
+    """A sum over one axis of two tensors whose axes stand as those of matrices do, with axes of one element between.
+
+    `bhwc,wkc->bhwk` is [b h w 1 c] times the transpose of [1 1 w k c], which gives [b h w 1 k].
+    """
+    equation = call.text("equation", "").replace(" ", "")
+    terms, _, made = equation.partition("->")
+    a, _, b = terms.partition(",")
+    inner = [c for c in a if c in b and c not in made]
+    others = {*made, *inner}
+    is_plain = len(inner) == 1 and made.isalpha() and all(len(t) == len({*t}) and {*t} <= others for t in (a, b, made))
+    if not is_plain or {*made} - {*a, *b} or (len(a), len(b)) != (len(call.shape(0)), len(call.shape(1))):
+        raise InexpressibleError(f"of {equation!r}")
+    sides = (*zip(a, call.shape(0), strict=True), *zip(b, call.shape(1), strict=True))
+    sizes = dict(sides)
+    if any(sizes[c] != size for c, size in sides):
+        raise InexpressibleError(f"of {equation!r} with axes of other sizes")
+    column = made[-1:] if made[-1] not in a else ""
+    rest = made.removesuffix(column)
+    row = rest[-1:] if rest and rest[-1] not in b else ""
+    leading = rest.removesuffix(row)
+    seen, turned = [], []
+    for term, before, after in ((a, row, inner[0]), (b, inner[0], column)):
+        first = "".join(c for c in leading if c in term)
+        if term not in (first + before + after, first + after + before):
+            raise InexpressibleError(f"of {equation!r}, whose axes are in another order than those of matrices")
+        is_turned = bool(before and after) and term.endswith(after + before)
+        last = (after, before) if is_turned else (before, after)
+        seen.append((*(sizes[c] if c in term else 1 for c in leading), *(sizes.get(c, 1) for c in last)))
+        turned.append(is_turned)
+    return [
+        MatMul(
+            a=call.operand(0),
+            b=call.operand(1),
+            output=call.single(),
+            transpose_a=turned[0],
+            transpose_b=turned[1],
+            a_shape=seen[0],
+            b_shape=seen[1],
+        )
+    ]
+
+
 MATRICES: Final[Mapping[str, Rule]] = {
     "Gemm": _general,
     "com.microsoft::FusedGemm": _general,
+    "Einsum": _einsum,
     "MatMul": _plain,
     "com.microsoft::FusedMatMul": _fused,
     "com.microsoft::TransposeMatMul": _fused,

@@ -74,7 +74,8 @@ class TfliteConstants:
         Raises:
             ModelError: its buffer has another size than its shape.
             NotExpressibleError: it is stored in a way that is not read.
-            MissingDependencyError: it is sparse, and ai-edge-litert, which has the TFLite schema, is not installed.
+            MissingDependencyError: it is sparse or was quantised, and ai-edge-litert is not installed, which has the
+                TFLite schema.
         """
         if index not in self._known:
             if index in self._asked:
@@ -114,6 +115,8 @@ class TfliteConstants:
         if producer.type == "DENSIFY":
             return self._dense(source)
         value = self.value(source)
+        if value.dtype == np.int8:
+            return self._dequantised(source, value)
         if value.dtype not in (np.float16, np.float32):
             raise NotExpressibleError("quantised weights; the GPU runs float models")
         return value.astype(np.float32) if self.reserve(4 * value.size) else value
@@ -134,7 +137,7 @@ class TfliteConstants:
         tensor = self._file.subgraphs[0].tensors[index]
         data, dtype = self._bytes(index), self._dtype(index)
         if len(data) != dtype.itemsize * prod(shape):
-            if self._sparse(index).sparsity is not None:
+            if self._object(index).sparsity is not None:
                 raise NotExpressibleError("sparse weights that no DENSIFY decompresses")
             raise ModelError(f"damaged TFLite file: tensor {tensor.name!r} of {shape} has {len(data)} bytes")
         value: NDArray[Any] = np.frombuffer(data, dtype).reshape(shape)
@@ -145,15 +148,30 @@ class TfliteConstants:
         return memoryview(self._file.data)[buffer.start : buffer.start + buffer.size]
 
     def _dense(self, index: int) -> NDArray[Any]:
-        tensor = self._sparse(index)
+        tensor = self._object(index)
         if tensor.sparsity is None:
             return self.value(index)
         with read_errors():
             self.reserve(4 * prod(int(d) for d in tensor.shape))
             return dense(tensor, SimpleNamespace(data=np.frombuffer(self._bytes(index), np.uint8)))
 
-    def _sparse(self, index: int) -> Any:
-        """The tensor as an object of the generated class, which has its sparsity."""
+    def _dequantised(self, index: int, counts: NDArray[np.int8]) -> NDArray[np.float32]:
+        """int8 weights less their zero points, times their scales."""
+        self.reserve(4 * counts.size)
+        found = self._object(index).quantization
+        with read_errors():
+            scales, zeros = np.array([*found.scale], np.float32), np.array([*found.zeroPoint], np.float32)
+            along = [1] * counts.ndim
+            if scales.size > 1:
+                along[found.quantizedDimension] = scales.size
+            scales, zeros = scales.reshape(along), zeros.reshape(along)
+            if np.broadcast_shapes(counts.shape, scales.shape) != counts.shape:
+                raise ModelError("damaged TFLite file: weights have another number of scales than of channels")
+        with np.errstate(all="ignore"):
+            return (counts.astype(np.float32) - zeros) * scales
+
+    def _object(self, index: int) -> Any:
+        """The tensor as an object of the generated class, which has its sparsity and its quantisation."""
         if self._schema is None:
             self._schema = load_schema(len(self._file.data), "reading", "read")
         with read_errors():

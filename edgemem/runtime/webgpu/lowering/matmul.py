@@ -158,11 +158,11 @@ _BIAS: Final = """fn bias_at(place: vec4<i32>) -> vec4<f32> {{
 _NO_BIAS: Final = "fn bias_at(place: vec4<i32>) -> vec4<f32> { return vec4<f32>(); }"
 
 # Four rows of the first operand, four inner elements each; four inner rows of the second, four columns each.
-_FOUR_ROWS: Final = """fn left(matrix: i32, row: i32, k: i32) -> mat4x4<f32> {{
-    return {left}(mat4x4<f32>({a}));
+_FOUR_ROWS: Final = """fn left(matrix: i32, row: i32, k: i32) -> factors {{
+    return {left}(factors({a}));
 }}
-fn right(matrix: i32, slice: i32, k: i32) -> mat4x4<f32> {{
-    return {right}(mat4x4<f32>({b}));
+fn right(matrix: i32, slice: i32, k: i32) -> factors {{
+    return {right}(factors({b}));
 }}"""
 _LEFT: Final = """fn left(b: i32, row: i32, k: i32, slice: i32) -> vec4<f32> {{
     let value = load_0(min(b, p.input_0.batch - 1), {place}, slice * (1 - p.own.a_splat));
@@ -217,6 +217,8 @@ class _Product:
 @lowers(MatMul)
 def matmul(op: MatMul, context: Lowering) -> list[Dispatch]:
     """A product of matrices: by rows of channels, by heads in the channels, or element by element."""
+    if op.a_shape is not None or op.b_shape is not None:
+        return [_by_elements(op, context, _sizes(op, context))]
     factors = _as_rows(op, context)
     if factors is not None:
         return fully_connected(factors, context)
@@ -248,9 +250,14 @@ def _as_rows(op: MatMul, context: Lowering) -> FullyConnected | None:
     return FullyConnected(input=op.a, output=op.output, weights=weights, bias=bias, function=op.function)
 
 
+def _seen(op: MatMul, context: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes that the operands are seen in."""
+    return op.a_shape or context.shape(op.a), op.b_shape or context.shape(op.b)
+
+
 def _sizes(op: MatMul, context: Lowering) -> _Product:
     """The sizes. Raises UnsupportedError unless they fit together."""
-    a, b, out = context.shape(op.a), context.shape(op.b), context.shape(op.output)
+    a, b, out = *_seen(op, context), context.shape(op.output)
     leading = tuple(np.broadcast_shapes(a[:-2], b[:-2]))
     first = (1, *a)[-2:]  # a vector has one row, or one column
     second = (*b, 1) if len(b) == 1 else b[-2:]
@@ -317,7 +324,7 @@ def _by_heads(op: MatMul, context: Lowering, sizes: _Product) -> Dispatch:
 
 def _by_elements(op: MatMul, context: Lowering, sizes: _Product) -> Dispatch:
     """Tensors in any order of axes."""
-    a, b = context.shape(op.a), context.shape(op.b)
+    a, b = _seen(op, context)
     a_row, a_inner = _strides(a, transposed=op.transpose_a)
     b_column, b_inner = _strides(b, transposed=not op.transpose_b)
     bias, text = _bias(op, context)

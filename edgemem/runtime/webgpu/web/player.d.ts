@@ -77,6 +77,8 @@ export interface Program {
   constants: number[];
   /** Buffer, offset and bytes of each array of weights. */
   arrays: [number, number, number][];
+  /** What stands before each kernel; the second for devices with `shader-f16`. */
+  preludes: [string, string?];
   kernels: { name: string; offset: number; bytes: number; layout: [number, string][] }[];
   passes: ProgramPass[];
   inputs: Border[];

@@ -2,18 +2,17 @@
 /**
  * Runs a model that `edgemem export -f web` wrote in its plan through WebGPU; see player.d.ts.
  *
- * It checks all that it loads before it opens a device: digests, sizes, bindings, and that no pass overwrites a tensor
- * that a later one reads. Nothing of a bundle is evaluated but WGSL.
+ * It checks all that it loads before it opens a device. Nothing of a bundle is evaluated but WGSL.
  *
  * @import { Border, LoadOptions, Output, Program, ProgramTensor, Value } from "./player.d.ts"
  */
 
-const ALIGNMENT = 256; // bytes, of offsets and of rows in copies
+const ALIGNMENT = 256; // of offsets and rows, in bytes
 const OUTPUT = 6; // the binding that is written
-// GPUMapMode, GPUBufferUsage, and all of GPUTextureUsage
+// GPUMapMode, GPUBufferUsage, all of GPUTextureUsage
 const [READ, COPY_SRC, COPY_DST, STORAGE, TEXTURE] = [1, 4, 8, 128, 15];
 const CONSTANT = "read-only-storage";
-// numbers of a piece of memory, kinds of bindings
+// numbers of a piece, kinds of bindings
 const IMAGE = [2, "texture", "write"];
 const STORAGES = {
   buffer: [1, "storage", "storage"],
@@ -22,7 +21,7 @@ const STORAGES = {
   "texture-array": [3, "texture-array", "write-array"],
 };
 const FORMATS = /** @type {const} */ ({ fp32: "rgba32float", fp16: "rgba16float" });
-const EXACT = { fp32: 2 ** 24, fp16: 2 ** 11 }; // integers are exact up to these
+const EXACT = { fp32: 2 ** 24, fp16: 2 ** 11 }; // exact integers
 const G = /** @type {any} */ (globalThis);
 const DTYPE = /^(float(16|32)|bool|u?int(8|16|32|64))$/;
 
@@ -85,9 +84,10 @@ export class Model {
   /** @param {Uint8Array} texts @param {Uint8Array} weights @param {LoadOptions} options */
   async _start(texts, weights, options) {
     const [device, program] = [this.#device, this.program];
+    const prelude = program.preludes[device.features.has("shader-f16") ? 1 : 0];
     let done = 0;
     const compiling = program.kernels.map(async ({ name, offset, bytes, layout }, _, { length: total }) => {
-      const code = new TextDecoder().decode(texts.subarray(offset, offset + bytes));
+      const code = prelude + new TextDecoder().decode(texts.subarray(offset, offset + bytes));
       const entries = layout.map(([binding, kind]) => entry(binding, kind, program.precision));
       const groups = device.createBindGroupLayout({ entries });
       const compute = { module: device.createShaderModule({ code }), entryPoint: "main" };
@@ -226,7 +226,7 @@ export class Model {
     }
   }
 
-  /** A copy of a tensor that can be mapped. @param {GPUCommandEncoder} encoder */
+  /** @param {GPUCommandEncoder} encoder */
   #stage(encoder, number) {
     const { held, tensor, offset, layer, size, row } = this.#held(number);
     const bytesPerRow = aligned(row);
@@ -277,7 +277,7 @@ function need(condition, message) {
   if (!condition) fail(`the bundle is damaged: ${message}`);
 }
 
-/** Each element of a tensor: its index in the order of the axes, and where it is in memory.
+/** Each element's index in the order of the axes, and where it is in memory.
  * @param {ProgramTensor} tensor @param {(index: number, at: number) => void} visit */
 function each({ dims: [batch, height, width, channels], extent, row, channels_first: isFirst }, visit) {
   const slices = Math.ceil(channels / 4);
@@ -354,13 +354,13 @@ async function scoped(device, what, act) {
   return /** @type {T} */ (result);
 }
 
-/** @param {Program} program @param {LoadOptions} options @returns {Promise<GPUDevice>} */
+/** @param {Program} program @param {LoadOptions} options */
 async function open(program, { shared, powerPreference }) {
   const gpu = G.navigator?.gpu;
   if (!gpu) fail("there is no WebGPU: it needs a newer browser, and a page by https");
   const adapter = await gpu.requestAdapter({ powerPreference });
   if (!adapter) fail("this browser finds no GPU adapter");
-  const { storage, tensors, constants, arrays } = program;
+  const { storage, tensors, constants, arrays, preludes } = program;
   const pieces = shared === false ? tensors.map(sizeOf) : program.pieces;
   const [buffers, textures, held] = storage === "buffer" ? [pieces, [], tensors] : [[], pieces, []];
   const requiredLimits = {
@@ -373,7 +373,8 @@ async function open(program, { shared, powerPreference }) {
     const has = adapter.limits[name];
     if (needed > has) fail(`this GPU is too small: its ${name} is ${has}, not ${needed}`);
   }
-  return adapter.requestDevice({ requiredLimits }).catch((error) => fail("the browser opens no GPU device", error));
+  const has = preludes[1] && adapter.features.has("shader-f16");
+  return adapter.requestDevice({ requiredFeatures: has ? ["shader-f16"] : [], requiredLimits }).catch((error) => fail("the browser opens no GPU device", error));
 }
 
 /** @returns {Program} */
@@ -393,7 +394,7 @@ const areCounts = (list, length, least, most) => list.length === length && list.
 
 function check(program) {
   const { storage, plan, pieces, tensors, constants, arrays, kernels, files } = program;
-  need(program.format === "edgemem-program" && program.version === 1, "its version is unknown; export it again");
+  need(program.format === "edgemem-program" && program.version === 1 && program.preludes[0], "its version is unknown; export it again");
   need(Object.hasOwn(STORAGES, storage) && Object.hasOwn(FORMATS, program.precision), "its storage is unknown");
   const [texts, weights] = [files["kernels.wgsl"], files["weights.bin"]];
   for (const { bytes, sha256 } of [texts, weights]) need(isCount(bytes) && /^[0-9a-f]{64}$/.test(sha256), "a file has no digest");
@@ -422,7 +423,7 @@ function check(program) {
   }
 }
 
-/** Whether a tensor has the size of its shape, within its memory. */
+/** Whether a tensor is within its memory. */
 function isPlaced({ piece, offset, bytes, dims, extent, row }, { storage, pieces }, unit) {
   if (!areCounts(dims, 4, 1) || !isCount(piece, pieces.length - 1) || !isCount(offset) || !isCount(row)) return false;
   const [batch, height, width, channels] = dims;
@@ -441,7 +442,7 @@ function isPlaced({ piece, offset, bytes, dims, extent, row }, { storage, pieces
   return wide === w && high === h && layers === 0 && bytes === texels * unit && offset === 0 && w <= size[0] && h <= size[1];
 }
 
-/** That passes bind what kernels ask for, and read what is still there. */
+/** That passes bind what kernels ask for and read what is there. */
 function checkPasses({ tensors, kernels, arrays, passes, storage, inputs, outputs }) {
   const isTensor = (n) => isCount(n, tensors.length - 1);
   const isSame = (a, b) => ["piece", "offset", "bytes"].every((key) => tensors[a][key] === tensors[b][key]);

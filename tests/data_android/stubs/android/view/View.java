@@ -4,6 +4,13 @@ public class View {
     public View(android.content.Context context) {
     }
 
+    public void setOnClickListener(OnClickListener listener) {
+    }
+
+    public interface OnClickListener {
+        void onClick(View view);
+    }
+
     public final native int getWidth();
 
     public final native int getHeight();

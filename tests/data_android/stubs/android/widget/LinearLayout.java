@@ -9,5 +9,6 @@ public class LinearLayout extends android.view.ViewGroup {
 
     public native int getOrientation();
 
-    public native void setOrientation(int orientation);
+    public void setOrientation(int orientation) {
+    }
 }

@@ -3,6 +3,8 @@ package ai.edgemem.demo;
 import ai.edgemem.Level;
 import android.app.Activity;
 import android.os.Bundle;
+import android.widget.Button;
+import android.widget.LinearLayout;
 import android.widget.ScrollView;
 import android.widget.TextView;
 import java.io.ByteArrayOutputStream;
@@ -29,7 +31,16 @@ public final class MainActivity extends Activity {
     TextView text = new TextView(this);
     ScrollView scroll = new ScrollView(this);
     scroll.addView(text);
-    setContentView(scroll);
+    LinearLayout column = new LinearLayout(this);
+    column.setOrientation(LinearLayout.VERTICAL);
+    if (BundlePage.isThere(getAssets())) {
+      Button page = new Button(this);
+      page.setText("Run it in a page, through WebGPU");
+      page.setOnClickListener(clicked -> setContentView(BundlePage.open(this)));
+      column.addView(page);
+    }
+    column.addView(scroll);
+    setContentView(column);
     text.setText("running ...");
     worker.execute(
         () -> {

@@ -1,0 +1,5 @@
+package android.webkit;
+
+public interface WebResourceRequest {
+    android.net.Uri getUrl();
+}

@@ -1,0 +1,9 @@
+package android.webkit;
+
+public class WebSettings {
+    public void setJavaScriptEnabled(boolean flag) {
+    }
+
+    public void setAllowFileAccess(boolean flag) {
+    }
+}
