@@ -11,6 +11,7 @@
 #include <new>
 
 #include "arena/blocks.h"
+#include "bindings/shortage.h"
 #include "replay/edgemem_arena.h"
 
 namespace {
@@ -69,7 +70,7 @@ Function slot(const void* const* api, Slot number) {
 // when memory is short; so this is thrown, too.
 void* there(void* block, std::size_t size) {
   if (block == nullptr && size != 0) {
-    throw std::bad_alloc();
+    edgemem::throw_bad_alloc();
   }
   return block;
 }

@@ -1,10 +1,10 @@
 // The three functions that torch.cuda.memory.CUDAPluggableAllocator takes, which also serve PyTorch's CPU allocator.
 #include <cstddef>
 #include <cstdint>
-#include <new>
 
 #include "arena/memory.h"
 #include "arena/totals.h"
+#include "bindings/shortage.h"
 #include "remat_runtime/serving.h"
 #include "replay/edgemem_arena.h"
 #include "replay/loop_device.h"
@@ -29,7 +29,7 @@ void* em_torch_malloc(ptrdiff_t size, int device, void* stream) {
 void* em_torch_malloc_or_throw(ptrdiff_t size, int device, void* stream) {
   void* block = em_torch_malloc(size, device, stream);
   if (block == nullptr && size != 0) {
-    throw std::bad_alloc();
+    edgemem::throw_bad_alloc();
   }
   return block;
 }
