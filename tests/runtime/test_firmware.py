@@ -23,6 +23,7 @@ from edgemem.runtime.tflm.self_test import kind_of, self_test_inputs
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError
+from tests.compilers import needs_compilers
 from tests.runtime.micro_models import MICRO_MODELS
 from tests.runtime.test_cli_tflite import edgemem
 from tests.tflite_models import up16
@@ -140,6 +141,7 @@ def test_a_manifest_of_esphome_has_the_arena(tmp_path: Path) -> None:
 
 @needs_tflm
 @pytest.mark.parametrize("name", ["mean", "mean of all pixels of int8", "tflm_sine_float"])
+@needs_compilers
 def test_the_self_test_passes_on_the_outputs_of_the_runtime_alone(name: str, tmp_path: Path) -> None:
     path, out = planned(name, tmp_path), tmp_path / "m.h"
     assert edgemem("export", "-f", "c-array", path, "-o", out).exit_code == 0
@@ -187,6 +189,7 @@ def test_the_arena_has_the_workspace_of_the_kernels_of_the_plan(profile: str, tm
     assert firmware_of([path], "")[0].arena >= ours.head.total + ours.tail
 
 
+@needs_compilers
 def test_several_inputs_and_outputs_are_filled_and_digested_in_their_order(tmp_path: Path) -> None:
     """The stand-in's outputs are its inputs."""
     types = ("int8", "float32", "int64", "bool", "int16")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
+from tests.compilers import needs_compilers
 from tests.runtime.test_litert import LOADABLE, branches, fetched, outputs_of
 from tests.tflite_models import WHILE, M, O, S, T, build, up16
 
@@ -196,7 +196,7 @@ def test_offsets_of_others_are_read() -> None:
     assert TfliteConverter.from_bytes(branches()).offline() == {}
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None or shutil.which("g++") is None, reason="needs gcc and g++")
+@needs_compilers
 def test_exports_compile(tmp_path: Path) -> None:
     model, planset = passed("mww_okay_nabu")
     header, source = tmp_path / "plan.h", tmp_path / "plan.cc"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from edgemem.runtime.tflm import execution as tflm
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
+from tests.compilers import needs_compilers
 from tests.runtime.test_cli_tflite import edgemem
 from tests.runtime.test_interpreter import small
 from tests.runtime.test_litert import fetched
@@ -341,9 +341,8 @@ def test_inputs_are_not_zero_and_a_wrong_file_differs(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @needs_tflm
+@needs_compilers
 def test_the_model_as_a_c_array_with_its_arena(tmp_path: Path) -> None:
-    if shutil.which("gcc") is None or shutil.which("g++") is None:
-        pytest.skip("needs gcc and g++")
     path = write(tmp_path, with_plan(small(64)).content(), "3odd-name")
     source = tmp_path / "model.c"
     assert edgemem("export", "-f", "c-array", path, "-o", source).exit_code == 0

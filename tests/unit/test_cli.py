@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
 from models.build import build
+from tests.compilers import needs_compilers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -290,6 +291,7 @@ def test_a_buffer_plan_is_for_tflite_files(planned: Path) -> None:
     assert "planned .tflite file" in result.output
 
 
+@needs_compilers
 def test_a_header_compiles_and_keeps_the_tensors_names(planned: Path, tmp_path: Path) -> None:
     form = "c-header"
     source = tmp_path / "plan.h"
