@@ -8,6 +8,5 @@ import pytest
 
 __all__ = ["needs_compilers"]
 
-needs_compilers = pytest.mark.skipif(
-    not all(map(shutil.which, ("cc", "c++", "gcc", "g++"))), reason="needs gcc and g++"
-)
+_THERE = all(map(shutil.which, ("cc", "c++", "gcc", "g++")))
+needs_compilers = pytest.mark.skipif(not _THERE, reason="needs gcc and g++")

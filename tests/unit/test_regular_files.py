@@ -26,7 +26,7 @@ def test_a_regular_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
         read_bounded(path, 4)
     with open_regular(path) as (file, size):
         assert (file.read(), size) == (b"12345", 5)
-    with pytest.raises(OSError, match="null (byte|character)"):
+    with pytest.raises(OSError, match=r"null (byte|character)"):
         read_bounded(Path("a\0b"), 5)
     with pytest.raises(FileNotFoundError):
         read_bounded(tmp_path / "none", 5)
