@@ -85,7 +85,7 @@ class BudgetedReplayer(Replayer):
     def start_again(self) -> None:
         """As `Replayer.start_again`."""
         super().start_again()
-        self._gate = Room()
+        self._gate, self._is_alone = Room(), False
 
     def run(
         self, family: Family, described: Callable[[], Signature], call: Callable[..., _Result], *arguments: object
@@ -132,7 +132,7 @@ class BudgetedReplayer(Replayer):
                     raise
             self._refused.discard(family)
             if self._gate.has_waited:
-                self._learner.want_smaller(family, self._last, described)
+                self._want_smaller(family, described)
             return result
         finally:
             self._is_alone = False
@@ -151,8 +151,9 @@ class BudgetedReplayer(Replayer):
     def _lane(self, served: ReadyPlan | None) -> Lane:
         return super()._lane(None if self._is_alone else served)
 
-    def _most_sliced(self) -> int:
-        return min(super()._most_sliced(), max(self._cap.most // max(self._learner.run_bytes, 1), 1))
+    def _sliced(self) -> tuple[int, int]:
+        size, most = super()._sliced()
+        return size, min(most, max(self._cap.most // max(self._learner.run_bytes, 1), 1))
 
     def _begin_alone(self) -> None:
         """The run inside, which is the only one, has all memory for itself: no idle arena, and no plan."""

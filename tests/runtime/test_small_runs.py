@@ -129,9 +129,9 @@ def test_no_run_overtakes_a_larger_one_that_waits() -> None:
     goes_on, order = threading.Event(), list[str]()
     threads = begun(program, 2, goes_on)
     for size, name in ((MOST, "large"), (2, "small")):
-        waiting = len(program.replayer._parts._waiting)
+        waiting = len(program.replayer._lanes.parts._waiting)
         threads += at_once(partial(run, program, size, partial(order.append, name)))
-        until(lambda waiting=waiting: len(program.replayer._parts._waiting) > waiting)  # type: ignore[misc]
+        until(lambda waiting=waiting: len(program.replayer._lanes.parts._waiting) > waiting)  # type: ignore[misc]
     assert order == []
     goes_on.set()
     joined(threads)
@@ -211,7 +211,7 @@ def test_parts_never_lie_on_each_other() -> None:
         needed = rng.choice([1, unit_of(size), 2 * unit_of(size), 3 * unit_of(size), size])
         units = parts.units_of(needed, size)
         if rng.random() < 0.5 and any(fits(taken, given, units, most)):
-            part = given.take(needed, size, most)
+            part = given.take(needed, lambda: (size, most))
             assert part.memory is not None
             assert part.memory.size >= needed
             taken.append(part)
@@ -249,7 +249,7 @@ def test_an_exception_at_any_point_leaves_what_a_run_had_to_others(kind: str) ->
     places = (room.__file__, parts.__file__, threading.__file__)
 
     def enter(given: Any) -> Any:
-        return given.enter(1, 1) if kind == "room" else given.take(640, 640, 1)
+        return given.enter(1, 1) if kind == "room" else given.take(640, lambda: (640, 1))
 
     def leave(given: Any, place: Any) -> None:
         (given.leave if kind == "room" else given.give)(place)
