@@ -108,7 +108,8 @@ class BudgetedReplayer(Replayer):
             need = self._need(family, None)
         place = self._gate.enter(need, cap.most) if family.is_repeatable else self._gate.enter_alone()
         try:
-            if family in self._refused:
+            is_first = not family.is_repeatable and family.mode != "replay"  # what it takes comes beside idle arenas
+            if is_first or family in self._refused:
                 self._begin_alone()
             try:
                 result = self._within(before, family, described, call, *arguments)

@@ -345,3 +345,25 @@ def test_sessions_under_threads_and_shapes_give_the_same_bits(is_capped: bool) -
         assert session.memory.bails <= 4
         session.trim()
         assert session.memory.arena == 0
+
+
+def test_the_first_run_with_bound_values_has_the_memory_of_idle_arenas() -> None:
+    ort = pytest.importorskip("onnxruntime")
+    feed = {"x": np.ones((8, 64, 128), np.float32)}
+    options = ort.SessionOptions()
+    with edgemem.InferenceSession(model(), options, cache=False, background=False) as free:
+        for _ in range(2):
+            free.run(None, feed)
+        need = free.memory.peak
+    with edgemem.InferenceSession(
+        model(), options, cache=False, background=False, max_bytes=need + 64 * KIB
+    ) as session:
+        wanted = session.run(None, feed)[0].tobytes()
+        assert session.run(None, feed)[0].tobytes() == wanted
+        assert 2 * session.memory.arena > need
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", feed["x"])
+        binding.bind_output("y")
+        for _ in range(3):
+            session.run_with_iobinding(binding)
+            assert binding.copy_outputs_to_cpu()[0].tobytes() == wanted
