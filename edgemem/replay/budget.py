@@ -85,7 +85,7 @@ class BudgetedReplayer(Replayer):
     def start_again(self) -> None:
         """As `Replayer.start_again`."""
         super().start_again()
-        self._gate = Room()
+        self._gate, self._is_alone = Room(), False
 
     def run(
         self, family: Family, described: Callable[[], Signature], call: Callable[..., _Result], *arguments: object
@@ -108,7 +108,8 @@ class BudgetedReplayer(Replayer):
             need = self._need(family, None)
         place = self._gate.enter(need, cap.most) if family.is_repeatable else self._gate.enter_alone()
         try:
-            if family in self._refused:
+            is_first = not family.is_repeatable and family.mode != "replay"  # what it takes comes beside idle arenas
+            if is_first or family in self._refused:
                 self._begin_alone()
             try:
                 result = self._within(before, family, described, call, *arguments)
@@ -132,7 +133,7 @@ class BudgetedReplayer(Replayer):
                     raise
             self._refused.discard(family)
             if self._gate.has_waited:
-                self._learner.want_smaller(family, self._last, described)
+                self._want_smaller(family, described)
             return result
         finally:
             self._is_alone = False
@@ -151,8 +152,9 @@ class BudgetedReplayer(Replayer):
     def _lane(self, served: ReadyPlan | None) -> Lane:
         return super()._lane(None if self._is_alone else served)
 
-    def _most_sliced(self) -> int:
-        return min(super()._most_sliced(), max(self._cap.most // max(self._learner.run_bytes, 1), 1))
+    def _sliced(self) -> tuple[int, int]:
+        size, most = super()._sliced()
+        return size, min(most, max(self._cap.most // max(self._learner.run_bytes, 1), 1))
 
     def _begin_alone(self) -> None:
         """The run inside, which is the only one, has all memory for itself: no idle arena, and no plan."""

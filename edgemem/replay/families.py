@@ -119,7 +119,7 @@ class Family:
         return self.wants_smaller and self._is_small(shapes)
 
     def _is_small(self, shapes: Shapes) -> bool:
-        return self.whole is not None and elements(shapes) * LEAST_PART <= self.whole.elements
+        return self.whole is not None and 0 < elements(shapes) * LEAST_PART <= self.whole.elements
 
     @property
     def whole(self) -> ReadyPlan | None:

@@ -6,9 +6,11 @@ import os
 import threading
 import weakref
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgemem.replay.context import Context
+from edgemem.replay.parts import ArenaParts
 from edgemem.replay.turns import Turns
 
 if TYPE_CHECKING:
@@ -66,17 +68,19 @@ class Lanes:
 
     Args:
         kind: of the memory that is planned.
-        make: an arena by its size in bytes.
+        make: an arena by its size in bytes; with `has_parts=True`, one for parts.
         most: lanes at once.
         shared: the arena of all lanes, or None if each has its own.
 
     Attributes:
+        parts: of arenas, for runs in lanes without one.
         has_waited: whether a run ever waited for a lane.
     """
 
-    def __init__(self, kind: int, make: Callable[[int], ArenaMemory], most: int, shared: Arena | None) -> None:
+    def __init__(self, kind: int, make: Callable[..., ArenaMemory], most: int, shared: Arena | None) -> None:
         self._kind = kind
         self._make = make
+        self.parts = ArenaParts(partial(make, has_parts=True))
         self._most = max(most, 1)
         self._shared = shared
         self._idle: list[Lane] = []
@@ -91,6 +95,7 @@ class Lanes:
         self._lock = threading.Lock()
         self._turns = Turns()
         self._lanes: weakref.WeakSet[Lane] = weakref.WeakSet(self._idle)
+        self.parts.start_again()
 
     def take_idle(self) -> Lane | None:
         """A lane of this run's own, until `give`; None if there is none without waiting."""
@@ -109,8 +114,9 @@ class Lanes:
 
     def take_bare(self) -> Lane:
         """A lane without an arena, of which there is no limit, until `give`."""
-        lane = self.take_idle()
-        if lane is None:
+        try:
+            lane = self._idle.pop(0)  # in turn, so that each loses an arena that it had
+        except IndexError:
             with self._lock:
                 return self._made()
         self.drop_memory(lane)
@@ -163,6 +169,7 @@ class Lanes:
     def drop_idle_memory(self) -> None:
         """Release the arenas in which nothing runs now."""
         self._each_idle(self.drop_memory)
+        self.parts.drop_idle()
 
     def shrink_idle(self, now: float, idle_s: float) -> bool:
         """Give back what the last runs did not need; whether no lane has run for `idle_s` seconds.
@@ -218,7 +225,7 @@ class Lanes:
             return self._shared.size
         with self._lock:
             lanes = list(self._lanes)
-        return sum(memory.size for lane in lanes if (memory := lane.memory) is not None)
+        return self.parts.bytes() + sum(memory.size for lane in lanes if (memory := lane.memory) is not None)
 
     def close(self) -> None:
         """Release the idle lanes; those in use follow when their runs end."""
@@ -226,6 +233,7 @@ class Lanes:
         while (lane := self.take_idle()) is not None:
             self.drop_memory(lane)
             lane.context.close()
+        self.parts.close()
 
 
 _ALL: weakref.WeakSet[Lanes] = weakref.WeakSet()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import threading
 import weakref
 from typing import TYPE_CHECKING, Final
@@ -69,17 +71,17 @@ class _SlicedArena:
 class ArenaPart:
     """What a run has of an arena; one that an exception takes away is given back with its last reference."""
 
-    __slots__ = ("__weakref__", "arena", "begin", "memory", "units")
+    __slots__ = ("__weakref__", "arena", "begin", "memory", "since", "units")
 
-    def __init__(self, units: int) -> None:
-        self.units = units
-        self.begin = 0
+    def __init__(self) -> None:
+        self.units = self.begin = 0
+        self.since: float = math.inf  # when it began to wait, by the number of those before it
         self.arena: _SlicedArena | None = None
         self.memory: ArenaMemory | None = None
 
 
 class ArenaParts:
-    """Some arenas of one size; a run that finds no part of one free waits.
+    """Arenas of one size; a run that finds no part of one free waits. One of an earlier size goes with its last run.
 
     Args:
         make: an arena for parts, by its size in bytes.
@@ -87,7 +89,8 @@ class ArenaParts:
 
     def __init__(self, make: Callable[[int], ArenaMemory]) -> None:
         self._make = make
-        self._size = 0
+        self._is_closed = False
+        self._arrivals = itertools.count()
         self.start_again()
 
     def start_again(self) -> None:
@@ -97,26 +100,33 @@ class ArenaParts:
         self._arenas: list[_SlicedArena] = []
         self._waiting: weakref.WeakSet[ArenaPart] = weakref.WeakSet()
 
-    def take(self, needed: int, size: int, most: int) -> ArenaPart:
-        """A part of `needed` bytes of one of `most` arenas of `size` bytes, until `give`.
+    def take(self, needed: int, limits: Callable[[], tuple[int, int]]) -> ArenaPart:
+        """A part of `needed` bytes, until `give`. Raises as `make` if there is no memory for an arena.
 
-        While runs wait for larger parts, no other one goes into as many of the arenas, those in which least is taken.
-        Raises as `make` if there is no memory for an arena.
+        While runs that came before wait for parts of other sizes, no run goes into as many of the arenas, those in
+        which least is taken.
+
+        Args:
+            needed: bytes.
+            limits: the bytes that an arena has now, and how many of them there may be.
         """
-        part = ArenaPart(units_of(needed, size))
+        part = ArenaPart()
 
         def look() -> ArenaPart | None:
             with self._lock:
-                if size != self._size:
-                    for arena in self._arenas:
-                        arena.close_if_free()
-                    self._size, self._arenas = size, []
-                larger = sum(other.units > part.units for other in self._waiting) if self._waiting else 0
-                return part if self._found(part, max(most - larger, 0)) else None
+                size, most = limits()
+                size = max(size, needed)  # the plan of a run that waits may have become smaller
+                part.units = units_of(needed, size)
+                for arena in [arena for arena in self._arenas if arena.unit != unit_of(size)]:
+                    self._drop_if_free(arena)
+                if self._waiting:
+                    most -= sum(other.since < part.since and other.units != part.units for other in self._waiting)
+                return part if self._found(part, unit_of(size), max(most, 0)) else None
 
         if look() is not None:
             return part
         with self._lock:
+            part.since = next(self._arrivals)
             self._waiting.add(part)
         try:
             return self._turns.wait(look)
@@ -125,10 +135,10 @@ class ArenaParts:
                 self._waiting.discard(part)
             self._turns.all()
 
-    def _found(self, part: ArenaPart, most: int) -> bool:
+    def _found(self, part: ArenaPart, unit: int, most: int) -> bool:
         # The fullest arena, so that another one stays whole for a run of the largest.
         for arena in sorted(self._arenas, key=lambda arena: -sum(taken.units for taken in arena.taken))[:most]:
-            begin = arena.free(part.units)
+            begin = arena.free(part.units) if arena.unit == unit else None
             if begin is None:
                 continue
             try:
@@ -142,8 +152,13 @@ class ArenaParts:
                 return True
         if len(self._arenas) >= most:
             return False
-        self._arenas.append(_SlicedArena(self._make(UNITS * unit_of(self._size))))
-        return self._found(part, most)
+        self._arenas.append(_SlicedArena(self._make(UNITS * unit)))
+        return self._found(part, unit, most)
+
+    def _drop_if_free(self, arena: _SlicedArena) -> None:
+        if not arena.taken:
+            self._arenas.remove(arena)
+            arena.close_if_free()
 
     def give(self, part: ArenaPart) -> None:
         """Let other runs have it."""
@@ -152,16 +167,21 @@ class ArenaParts:
                 part.arena.taken.discard(part)
                 if part.arena not in self._arenas:
                     part.arena.close_if_free()
+                elif self._is_closed:
+                    self._drop_if_free(part.arena)
         if self._turns:
             self._turns.all()
 
     def drop_idle(self) -> None:
         """Release the arenas in which nothing runs now."""
         with self._lock:
-            idle = [arena for arena in self._arenas if not arena.taken]
-            self._arenas = [arena for arena in self._arenas if arena.taken]
-            for arena in idle:
-                arena.close_if_free()
+            for arena in list(self._arenas):
+                self._drop_if_free(arena)
+
+    def close(self) -> None:
+        """Release the arenas; those in which something runs follow."""
+        self._is_closed = True
+        self.drop_idle()
 
     def bytes(self) -> int:
         """Of all arenas."""

@@ -22,7 +22,6 @@ from edgemem.replay.context import POISON, RECORD, is_inside_run
 from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import Learner
 from edgemem.replay.library import HOST, Stats, library
-from edgemem.replay.parts import ArenaParts
 from edgemem.replay.policy import ReplayPolicy
 
 if TYPE_CHECKING:
@@ -72,7 +71,6 @@ class Replayer:
         # Runs in a shared arena wait for it alone: one that waited for a lane, too, could hold what another waits for.
         most = sys.maxsize if shared is not None else self.policy.most_arenas or os.cpu_count() or 1
         self._lanes = Lanes(kind, make, most, shared)
-        self._parts = ArenaParts(partial(make, has_parts=True))
         self._most = most
         self._learner = Learner(plans, first=first, better=better, silent=silent, given_up=self._lanes.drop_idle_memory)
         self._shared = shared
@@ -153,7 +151,6 @@ class Replayer:
     def start_again(self) -> None:
         """After a fork, in the child: locks may have been held by threads that are not there."""
         self._learner.start_again()
-        self._parts.start_again()
 
     def totals(self) -> Counters:
         """What has happened so far."""
@@ -168,12 +165,11 @@ class Replayer:
 
     def arena_bytes(self) -> int:
         """Bytes of all arenas that the session has now, the shared one included."""
-        return self._lanes.arena_bytes() + self._parts.bytes()
+        return self._lanes.arena_bytes()
 
     def trim(self) -> None:
         """Give back what no run uses now: arenas, the free pages of the pool, and what the C library keeps."""
         self._lanes.drop_idle_memory()
-        self._parts.drop_idle()
         library().trim()
 
     def shrink_idle(self, now: float, idle_s: float) -> bool:
@@ -184,7 +180,6 @@ class Replayer:
         """Release every arena and plan; what is in use follows when its run ends."""
         self._learner.close()
         self._lanes.close()
-        self._parts.drop_idle()
         library().trim()
 
     def _learnt(self, run: Call[_Result]) -> _Result:
@@ -246,9 +241,14 @@ class Replayer:
         if is_whole and events is not None and run.family.is_undecided:
             with self._learner.lock:
                 run.family.fits(run.described().inputs, served)
-        if self._lanes.has_waited and self._kind == HOST:
-            self._learner.want_smaller(run.family, self._last, run.described)
+        if self._lanes.has_waited:
+            self._want_smaller(run.family, run.described)
         return result
+
+    def _want_smaller(self, family: Family, described: Callable[[], Signature]) -> None:
+        """Runs wait for one another: the next small one is recorded, if it may be."""
+        if self._kind == HOST and self.policy.record == "first-run":
+            self._learner.want_smaller(family, self._last, described)
 
     def _recorded(self, run: Call[_Result], served: ReadyPlan | None) -> _Result:
         family, signature = run.family, run.described()
@@ -288,7 +288,7 @@ class Replayer:
             lane.context.end_if_active()
             part, lane.part = lane.part, None
             if part is not None:
-                self._parts.give(part)
+                self._lanes.parts.give(part)
             self._lanes.give(lane)
             if not is_whole:
                 self._learner.leave_pool(run.family, run.generation)
@@ -355,14 +355,14 @@ class Replayer:
         part = None
         if served is not None and served.ready.size <= self._learner.arena_size:
             with suppress(MemoryError):  # which the lane will find again
-                part = self._parts.take(served.ready.size, self._learner.arena_size, self._most_sliced())
+                part = self._lanes.parts.take(served.ready.size, self._sliced)
         lane = self._lanes.take_bare()
         lane.part = part
         return lane
 
-    def _most_sliced(self) -> int:
-        """How many arenas runs may have parts of."""
-        return self._most
+    def _sliced(self) -> tuple[int, int]:
+        """The bytes of an arena of which runs have parts, and how many there may be."""
+        return self._learner.arena_size, self._most
 
     def _deviated(self, run: Call[_Result], lane: Lane, served: ReadyPlan) -> None:
         """A run did not fit into its plan."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import threading
 import weakref
 
@@ -13,10 +15,11 @@ __all__ = ["Room", "RunPlace"]
 class RunPlace:
     """What a run has that may run; one that an exception takes away is given back with its last reference."""
 
-    __slots__ = ("__weakref__", "size")
+    __slots__ = ("__weakref__", "since", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.since: float = math.inf  # when it began to wait, by the number of those before it
 
 
 class Room:
@@ -28,6 +31,7 @@ class Room:
 
     def __init__(self) -> None:
         self.has_waited = False
+        self._arrivals = itertools.count()
         self._lock = threading.Lock()
         self._turns = Turns()
         self._inside: weakref.WeakSet[RunPlace] = weakref.WeakSet()
@@ -37,15 +41,17 @@ class Room:
     def enter(self, size: int, most: int) -> RunPlace:
         """As one of the runs that take at most `most` bytes at once, `size` of them this one.
 
-        A run that needs more than that is let in when no other is inside. No run overtakes one that waits for more.
+        A run that needs more than that is let in when no other is inside. No run overtakes one that came before it and
+        waits for more, or takes the room of one that waits for less.
         """
         place = RunPlace(size)
 
         def look() -> RunPlace | None:
             with self._lock:
-                if self._alone or (self._waiting and any(other.size > size for other in self._waiting)):
+                ahead = [other.size for other in self._waiting if other.since < place.since and other.size != size]
+                if self._alone or any(other > size for other in ahead):
                     return None
-                if self._inside and sum(other.size for other in self._inside) + size > most:
+                if (self._inside or ahead) and sum(other.size for other in self._inside) + sum(ahead) + size > most:
                     return None
                 self._inside.add(place)
                 return place
@@ -54,6 +60,7 @@ class Room:
             return place
         self.has_waited = True
         with self._lock:
+            place.since = next(self._arrivals)
             self._waiting.add(place)
         try:
             return self._turns.wait(look)
@@ -74,7 +81,11 @@ class Room:
                 self._inside.add(place)
                 return place
 
-        return look() or self._turns.wait(look)
+        try:
+            return look() or self._turns.wait(look)
+        except BaseException:
+            self.leave(place)
+            raise
 
     def leave(self, place: RunPlace) -> None:
         """The run has ended."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import linecache
 import os
 import random
-import sys
 import threading
 import time
 from functools import partial
@@ -18,11 +15,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import edgemem
-from edgemem.replay import parts, room
-from edgemem.replay.arena import ArenaMemory
+from edgemem.replay.context import Context
 from edgemem.replay.library import library
-from edgemem.replay.parts import UNITS, ArenaParts, unit_of
-from edgemem.replay.room import Room
+from edgemem.replay.parts import UNITS, unit_of
 from edgemem.replay.worker import worker
 from edgemem.trace import Trace
 from edgemem.trace.merged_trace import between, is_part_of
@@ -31,7 +26,6 @@ from tests.runtime.test_replay_families import Program, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
 
 MOST = 64  # elements of the largest run
 KIB = 1 << 10
@@ -129,9 +123,9 @@ def test_no_run_overtakes_a_larger_one_that_waits() -> None:
     goes_on, order = threading.Event(), list[str]()
     threads = begun(program, 2, goes_on)
     for size, name in ((MOST, "large"), (2, "small")):
-        waiting = len(program.replayer._parts._waiting)
+        waiting = len(program.replayer._lanes.parts._waiting)
         threads += at_once(partial(run, program, size, partial(order.append, name)))
-        until(lambda waiting=waiting: len(program.replayer._parts._waiting) > waiting)  # type: ignore[misc]
+        until(lambda waiting=waiting: len(program.replayer._lanes.parts._waiting) > waiting)  # type: ignore[misc]
     assert order == []
     goes_on.set()
     joined(threads)
@@ -200,88 +194,76 @@ def test_a_forked_child_has_arenas_of_its_own() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_parts_never_lie_on_each_other() -> None:
-    """Random parts, given back in any order, against a list of the bytes that are in use."""
-    rng = random.Random(0)
-    most, size = 3, 64 * UNITS * 5 - 100
-    given = ArenaParts(partial(ArenaMemory, has_parts=True))
-    taken: list[parts.ArenaPart] = []
-    for _ in range(2000):
-        free = most * UNITS - sum(part.units for part in taken)
-        needed = rng.choice([1, unit_of(size), 2 * unit_of(size), 3 * unit_of(size), size])
-        units = parts.units_of(needed, size)
-        if rng.random() < 0.5 and any(fits(taken, given, units, most)):
-            part = given.take(needed, size, most)
-            assert part.memory is not None
-            assert part.memory.size >= needed
-            taken.append(part)
-            places = sorted(place(part) for part in taken)
-            assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(places))
-            assert given.bytes() <= most * unit_of(size) * UNITS
-            assert sum(part.units for part in taken) <= most * UNITS
-        elif taken:
-            given.give(taken.pop(rng.randrange(len(taken))))
-        assert free >= 0
-    for part in taken:
-        given.give(part)
-    given.drop_idle()
-    assert given.bytes() == 0
+def test_a_closed_session_keeps_no_arena_in_which_something_ran() -> None:
+    before = library().totals().arenas
+    program = shared()
+    goes_on = threading.Event()
+    threads = begun(program, 2, goes_on, 3)
+    program.replayer.close()
+    assert program.replayer.arena_bytes() > 0
+    goes_on.set()
+    joined(threads)
+    assert program.replayer.arena_bytes() == 0
+    assert library().totals().arenas == before
 
 
-def place(part: parts.ArenaPart) -> tuple[int, int]:
-    """Its address and bytes."""
-    assert part.memory is not None
-    return int(part.memory.as_bytes().ctypes.data), part.memory.size
+def test_arenas_go_when_runs_go_on_without_a_plan() -> None:
+    program = shared()
+    run(program, 2)
+    assert program.replayer.arena_bytes() > 0
+    assert program.replayer.current is not None
+    program.replayer._learner.give_up(program.replayer.current, "a test")
+    assert program.replayer.arena_bytes() == 0
 
 
-def fits(taken: list[parts.ArenaPart], given: ArenaParts, units: int, most: int) -> list[bool]:
-    """For each place of so many units, aligned to as many, in an arena that there is or may be: whether it is free."""
-    found = [len(given._arenas) < most]
-    for arena in given._arenas:
-        used = {k for s in taken if s.arena is arena for k in range(s.begin, s.begin + s.units)}
-        found += [not used & set(range(k, k + units)) for k in range(0, UNITS, units)]
-    return found
+def test_lanes_lose_the_arenas_that_they_had_before_runs_had_parts() -> None:
+    """Also those of runs that were on when the first plans of smaller runs were made."""
+    program = Program(most_arenas=2)
+    run(program, MOST)
+    worker().wait(20)
+    goes_on = threading.Event()
+    threads = begun(program, MOST, goes_on, 2)
+    family = program.replayer.current
+    assert family is not None
+    small = partial(Signature, "run", (("x", "float", (2,)),))
+    program.replayer._learner.plan_smaller(family, recorded(events(2)), small())
+    run(program, 2)
+    goes_on.set()
+    joined(threads)
+    for _ in range(3):
+        run(program, 2)
+    assert 0 < program.replayer.arena_bytes() <= unit_of(program.replayer._learner.arena_size) * UNITS
 
 
-@pytest.mark.parametrize("kind", ["room", "parts"])
-def test_an_exception_at_any_point_leaves_what_a_run_had_to_others(kind: str) -> None:
-    """As from a signal's handler, which runs between any two lines."""
-    places = (room.__file__, parts.__file__, threading.__file__)
+def recorded(asked: list[int]) -> bytes:
+    """The events of such a run."""
+    context = Context()
+    assert context.begin_record()
+    blocks(asked)
+    context.end()
+    return context.take_events()
 
-    def enter(given: Any) -> Any:
-        return given.enter(1, 1) if kind == "room" else given.take(640, 640, 1)
 
-    def leave(given: Any, place: Any) -> None:
-        (given.leave if kind == "room" else given.give)(place)
+@pytest.mark.parametrize("record", ["warmup", "never"])
+def test_nothing_is_wanted_that_may_not_be_recorded(record: Any) -> None:
+    program = Program(most_arenas=1, record=record)
+    signature = Signature("run", (("x", "float", (MOST,)),))
+    with program.replayer.learning():
+        run(program, MOST)
+    program.replayer._lanes.has_waited = True
+    run(program, 2)
+    assert program.replayer.family(signature).only is not None
 
-    for point in range(300):
-        given: Any = Room() if kind == "room" else ArenaParts(partial(ArenaMemory, has_parts=True))
-        left = [point]
 
-        def interrupt(frame: FrameType, event: str, _: object, left: list[int] = left) -> Any:
-            if frame.f_code.co_filename not in places or frame.f_code.co_name == "<genexpr>":
-                return None
-            # The line of a `with` comes again before its lock is opened, where no handler of a signal runs.
-            is_with = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
-            if event in {"line", "return"} and not is_with:
-                left[0] -= 1
-                if left[0] < 0:
-                    sys.settrace(None)
-                    raise InterruptedError
-            return interrupt
-
-        is_interrupted = False
-        sys.settrace(interrupt)
-        try:
-            leave(given, enter(given))
-        except InterruptedError:
-            is_interrupted = True
-        finally:
-            sys.settrace(None)
-        joined(at_once(lambda given=given: leave(given, enter(given))))  # type: ignore[misc]
-        if not is_interrupted:
-            return
-    pytest.fail("more points than were tried")
+def test_a_run_of_no_elements_is_no_sample() -> None:
+    """Nothing grows with its elements."""
+    program = Program(most_arenas=1)
+    run(program, MOST)
+    program.replayer._lanes.has_waited = True
+    run(program, 2)  # asks for plans
+    assert program.replayer.current is not None
+    for shape, is_sample in ((0, False), (2, True), (MOST, False)):
+        assert program.replayer.current.is_sample((("x", "float", (shape,)),)) is is_sample
 
 
 def test_a_run_between_two_has_room_for_every_size_that_grows_so() -> None:
@@ -363,3 +345,25 @@ def test_sessions_under_threads_and_shapes_give_the_same_bits(is_capped: bool) -
         assert session.memory.bails <= 4
         session.trim()
         assert session.memory.arena == 0
+
+
+def test_the_first_run_with_bound_values_has_the_memory_of_idle_arenas() -> None:
+    ort = pytest.importorskip("onnxruntime")
+    feed = {"x": np.ones((8, 64, 128), np.float32)}
+    options = ort.SessionOptions()
+    with edgemem.InferenceSession(model(), options, cache=False, background=False) as free:
+        for _ in range(2):
+            free.run(None, feed)
+        need = free.memory.peak
+    with edgemem.InferenceSession(
+        model(), options, cache=False, background=False, max_bytes=need + 64 * KIB
+    ) as session:
+        wanted = session.run(None, feed)[0].tobytes()
+        assert session.run(None, feed)[0].tobytes() == wanted
+        assert 2 * session.memory.arena > need
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", feed["x"])
+        binding.bind_output("y")
+        for _ in range(3):
+            session.run_with_iobinding(binding)
+            assert binding.copy_outputs_to_cpu()[0].tobytes() == wanted

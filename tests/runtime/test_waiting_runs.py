@@ -1,0 +1,173 @@
+"""Runs that wait: for a part of an arena, for room within a cap, and to be alone."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import linecache
+import random
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from edgemem.replay import parts, room
+from edgemem.replay.arena import ArenaMemory
+from edgemem.replay.library import library
+from edgemem.replay.parts import UNITS, ArenaParts, unit_of
+from edgemem.replay.room import Room
+from tests.runtime.test_small_runs import at_once, joined, until
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+def test_parts_never_lie_on_each_other() -> None:
+    """Random parts, given back in any order, against a list of the bytes that are in use."""
+    rng = random.Random(0)
+    most, size = 3, 64 * UNITS * 5 - 100
+    given = ArenaParts(partial(ArenaMemory, has_parts=True))
+    taken: list[parts.ArenaPart] = []
+    for _ in range(2000):
+        free = most * UNITS - sum(part.units for part in taken)
+        needed = rng.choice([1, unit_of(size), 2 * unit_of(size), 3 * unit_of(size), size])
+        units = parts.units_of(needed, size)
+        if rng.random() < 0.5 and any(fits(taken, given, units, most)):
+            part = given.take(needed, lambda: (size, most))
+            assert part.memory is not None
+            assert part.memory.size >= needed
+            taken.append(part)
+            places = sorted(place(part) for part in taken)
+            assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(places))
+            assert given.bytes() <= most * unit_of(size) * UNITS
+            assert sum(part.units for part in taken) <= most * UNITS
+        elif taken:
+            given.give(taken.pop(rng.randrange(len(taken))))
+        assert free >= 0
+    for part in taken:
+        given.give(part)
+    given.drop_idle()
+    assert given.bytes() == 0
+
+
+def place(part: parts.ArenaPart) -> tuple[int, int]:
+    """Its address and bytes."""
+    assert part.memory is not None
+    return int(part.memory.as_bytes().ctypes.data), part.memory.size
+
+
+def fits(taken: list[parts.ArenaPart], given: ArenaParts, units: int, most: int) -> list[bool]:
+    """For each place of so many units, aligned to as many, in an arena that there is or may be: whether it is free."""
+    found = [len(given._arenas) < most]
+    for arena in given._arenas:
+        used = {k for s in taken if s.arena is arena for k in range(s.begin, s.begin + s.units)}
+        found += [not used & set(range(k, k + units)) for k in range(0, UNITS, units)]
+    return found
+
+
+def enter(given: Any, size: int, most: int) -> Any:
+    """Into a `Room`, or into a part of the one arena of `ArenaParts`."""
+    return given.enter(size, most) if isinstance(given, Room) else given.take(size, lambda: (most, 1))
+
+
+def leave(given: Any, place: Any) -> None:
+    (given.leave if isinstance(given, Room) else given.give)(place)
+
+
+def make_given(kind: str) -> Any:
+    return Room() if kind == "room" else ArenaParts(partial(ArenaMemory, has_parts=True))
+
+
+@pytest.mark.parametrize("kind", ["room", "parts"])
+def test_larger_runs_that_come_later_let_a_smaller_one_in(kind: str) -> None:
+    given, order, size = make_given(kind), list[int](), 64 * UNITS
+    first = enter(given, size, size)
+
+    def go(wanted: int) -> None:
+        place = enter(given, wanted, size)
+        order.append(wanted)
+        leave(given, place)
+
+    threads = at_once(partial(go, 64))
+    until(lambda: len(given._waiting) == 1)
+    threads += at_once(*[partial(go, size)] * 3)
+    until(lambda: len(given._waiting) == 4)
+    leave(given, first)
+    joined(threads)
+    assert order == [64, size, size, size]
+
+
+def test_an_interrupted_wait_to_be_alone_keeps_no_run_out() -> None:
+    """The exception is kept with its frames, as an interactive Python keeps the last one."""
+    given, kept = Room(), list[BaseException]()
+    inside = given.enter(1, 1)
+
+    def wait() -> None:
+        try:
+            given.enter_alone()
+        except InterruptedError as error:
+            kept.append(error)
+
+    threads = at_once(wait)
+    until(lambda: given._turns)
+    ident = ctypes.c_ulong(threads[0].ident or 0)
+    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(InterruptedError)) == 1
+    joined(threads)
+    given.leave(inside)
+    joined(at_once(lambda: given.leave(given.enter(1, 1))))
+    assert len(kept) == 1
+
+
+def test_arenas_of_an_earlier_size_count_until_their_last_run_ends() -> None:
+    given, size, arenas = make_given("parts"), 64 * UNITS, library().totals().arenas
+    sizes, taken = [size], list[parts.ArenaPart]()
+    small = given.take(64, lambda: (sizes[0], 1))
+    waiting = at_once(lambda: taken.append(given.take(size, lambda: (sizes[0], 1))))
+    until(lambda: len(given._waiting) == 1)
+    sizes[0] = 2 * size
+    later = at_once(lambda: taken.append(given.take(2 * size, lambda: (sizes[0], 1))))
+    until(lambda: len(given._waiting) == 2)
+    assert (given.bytes(), library().totals().arenas) == (size, arenas + 1)
+    given.give(small)
+    for _ in range(2):
+        until(lambda: taken)
+        assert (given.bytes(), library().totals().arenas) == (2 * size, arenas + 1)
+        given.give(taken.pop())
+    joined(waiting + later)
+
+
+@pytest.mark.parametrize("kind", ["room", "parts"])
+def test_an_exception_at_any_point_leaves_what_a_run_had_to_others(kind: str) -> None:
+    """As from a signal's handler, which runs between any two lines."""
+    places = (room.__file__, parts.__file__, threading.__file__)
+
+    for point in range(300):
+        given = make_given(kind)
+        left = [point]
+
+        def interrupt(frame: FrameType, event: str, _: object, left: list[int] = left) -> Any:
+            if frame.f_code.co_filename not in places or frame.f_code.co_name == "<genexpr>":
+                return None
+            # The line of a `with` comes again before its lock is opened, where no handler of a signal runs.
+            is_with = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+            if event in {"line", "return"} and not is_with:
+                left[0] -= 1
+                if left[0] < 0:
+                    sys.settrace(None)
+                    raise InterruptedError
+            return interrupt
+
+        is_interrupted = False
+        sys.settrace(interrupt)
+        try:
+            leave(given, enter(given, 640, 640))
+        except InterruptedError:
+            is_interrupted = True
+        finally:
+            sys.settrace(None)
+        joined(at_once(lambda given=given: leave(given, enter(given, 640, 640))))  # type: ignore[misc]
+        if not is_interrupted:
+            return
+    pytest.fail("more points than were tried")
