@@ -8,7 +8,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from edgemem.replay.turns import Turns
+from edgemem.replay.turns import MOST_PASSED, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,10 +71,11 @@ class _SlicedArena:
 class ArenaPart:
     """What a run has of an arena; one that an exception takes away is given back with its last reference."""
 
-    __slots__ = ("__weakref__", "arena", "begin", "memory", "since", "units")
+    __slots__ = ("__weakref__", "arena", "begin", "memory", "passed", "since", "units")
 
     def __init__(self) -> None:
         self.units = self.begin = 0
+        self.passed = 0  # by larger runs that came later
         self.since: float = math.inf  # when it began to wait, by the number of those before it
         self.arena: _SlicedArena | None = None
         self.memory: ArenaMemory | None = None
@@ -103,8 +104,8 @@ class ArenaParts:
     def take(self, needed: int, limits: Callable[[], tuple[int, int]]) -> ArenaPart:
         """A part of `needed` bytes, until `give`. Raises as `make` if there is no memory for an arena.
 
-        While runs that came before wait for parts of other sizes, no run goes into as many of the arenas, those in
-        which least is taken.
+        While runs that came before wait for larger parts, no run goes into as many of the arenas, those in which least
+        is taken; and a few at most while they wait for smaller ones.
 
         Args:
             needed: bytes.
@@ -119,9 +120,15 @@ class ArenaParts:
                 part.units = units_of(needed, size)
                 for arena in [arena for arena in self._arenas if arena.unit != unit_of(size)]:
                     self._drop_if_free(arena)
-                if self._waiting:
-                    most -= sum(other.since < part.since and other.units != part.units for other in self._waiting)
-                return part if self._found(part, unit_of(size), max(most, 0)) else None
+                ahead = [other for other in self._waiting if other.since < part.since] if self._waiting else []
+                smaller = [other for other in ahead if other.units < part.units]
+                most -= sum(other.units > part.units for other in ahead)
+                most -= sum(other.passed >= MOST_PASSED for other in smaller)
+                if not self._found(part, unit_of(size), max(most, 0)):
+                    return None
+                for other in smaller:
+                    other.passed += 1
+                return part
 
         if look() is not None:
             return part

@@ -7,7 +7,7 @@ import math
 import threading
 import weakref
 
-from edgemem.replay.turns import Turns
+from edgemem.replay.turns import MOST_PASSED, Turns
 
 __all__ = ["Room", "RunPlace"]
 
@@ -15,10 +15,11 @@ __all__ = ["Room", "RunPlace"]
 class RunPlace:
     """What a run has that may run; one that an exception takes away is given back with its last reference."""
 
-    __slots__ = ("__weakref__", "since", "size")
+    __slots__ = ("__weakref__", "passed", "since", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.passed = 0  # by larger runs that came later
         self.since: float = math.inf  # when it began to wait, by the number of those before it
 
 
@@ -42,18 +43,22 @@ class Room:
         """As one of the runs that take at most `most` bytes at once, `size` of them this one.
 
         A run that needs more than that is let in when no other is inside. No run overtakes one that came before it and
-        waits for more, or takes the room of one that waits for less.
+        waits for more, and a few at most one that waits for less.
         """
         place = RunPlace(size)
 
         def look() -> RunPlace | None:
             with self._lock:
-                ahead = [other.size for other in self._waiting if other.since < place.since and other.size != size]
-                if self._alone or any(other > size for other in ahead):
+                ahead = [other for other in self._waiting if other.since < place.since] if self._waiting else []
+                if self._alone or any(other.size > size for other in ahead):
                     return None
-                if (self._inside or ahead) and sum(other.size for other in self._inside) + sum(ahead) + size > most:
+                smaller = [other for other in ahead if other.size < size]
+                first = sum(other.size for other in smaller if other.passed >= MOST_PASSED)
+                if (self._inside or first) and sum(other.size for other in self._inside) + first + size > most:
                     return None
                 self._inside.add(place)
+                for other in smaller:
+                    other.passed += 1
                 return place
 
         if look() is not None:

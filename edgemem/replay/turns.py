@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Turns"]
+__all__ = ["MOST_PASSED", "Turns"]
+
+MOST_PASSED: Final = 16  # larger runs that go before one that waits for less
 
 _LOOK_AGAIN: Final = 0.05  # seconds; an exception may have taken away what a thread waits for, without a word
 
@@ -28,7 +30,7 @@ class Turns:
 
     def next(self) -> None:
         """Let the thread look that waits longest."""
-        with suppress(IndexError):
+        with suppress(IndexError, RuntimeError):  # nobody waits, or the thread looks already
             self._waiters.popleft().release()
 
     def all(self) -> None:
