@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import threading
 import time
 from functools import partial
@@ -334,13 +335,22 @@ def test_sessions_under_threads_and_shapes_give_the_same_bits(is_capped: bool) -
                 if session.run(None, feeds[k])[0].tobytes() != wanted[k].tobytes():
                     wrong.append(k)
 
-        for _ in range(3):  # runs wait, a small one is recorded, small ones have plans
-            joined(at_once(*[partial(work, iter(range(len(feeds))))] * 8))
-            session.wait(20)
-        assert wrong == []
         assert session._replayer is not None
         assert session._replayer.current is not None
-        assert session._replayer.current.smaller, "runs waited, and small ones got plans"
+        family = session._replayer.current
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)  # so that a run is interrupted while it has an arena, and another waits
+        try:
+            for _ in range(100):
+                has_plans = bool(family.smaller)
+                joined(at_once(*[partial(work, iter(range(len(feeds))))] * 8))
+                session.wait(20)
+                if has_plans or wrong:
+                    break
+        finally:
+            sys.setswitchinterval(before)
+        assert wrong == []
+        assert family.smaller, "runs waited, and small ones got plans"
         assert session.memory.arena <= need + 64 * KIB
         assert session.memory.bails <= 4
         session.trim()
