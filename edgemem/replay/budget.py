@@ -132,7 +132,7 @@ class BudgetedReplayer(Replayer):
                         self._deviates(family, last, records=False)
                     raise
             self._refused.discard(family)
-            if self._gate.has_waited:
+            if self._gate.queue.has_waited:
                 self._want_smaller(family, described)
             return result
         finally:

@@ -73,6 +73,7 @@ class Lanes:
         shared: the arena of all lanes, or None if each has its own.
 
     Attributes:
+        most: lanes at once; of lanes without an arena there is no limit.
         parts: of arenas, for runs in lanes without one.
         has_waited: whether a run ever waited for a lane.
     """
@@ -81,7 +82,7 @@ class Lanes:
         self._kind = kind
         self._make = make
         self.parts = ArenaParts(partial(make, has_parts=True))
-        self._most = max(most, 1)
+        self.most = max(most, 1)
         self._shared = shared
         self._idle: list[Lane] = []
         self._counts: list[list[int]] = []
@@ -140,7 +141,7 @@ class Lanes:
         with self._lock:
             found = self.take_idle()  # one that was looked at meanwhile
             # Once they are closed nobody gives a lane back, and a run may still have waited for one.
-            if found is not None or (len(self._lanes) >= self._most and not self._is_closed):
+            if found is not None or (len(self._lanes) >= self.most and not self._is_closed):
                 return found
             return self._made()
 

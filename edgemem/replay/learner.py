@@ -190,9 +190,8 @@ class Learner:
             with self.lock:
                 family.want_smaller(described().inputs)
 
-    def plan_smaller(self, family: Family, events: bytes, signature: Signature, *, is_hurried: bool = False) -> None:
-        """Plan for smaller runs, after the recording of one. Their first plans are the last ones, in a hurry or not."""
-        del is_hurried
+    def plan_smaller(self, family: Family, events: bytes, signature: Signature) -> None:
+        """Plan for smaller runs, after the recording of one."""
         with family.gate:
             made: list[SmallPlan] = []
             whole = family.whole

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-import threading
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from edgemem.replay.turns import MOST_PASSED, Turns
+from edgemem.replay.turns import Queue, Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +41,7 @@ class _SlicedArena:
 
     def free(self, units: int) -> int | None:
         """The first unit of a free part of so many."""
-        taken = {k for part in self.taken for k in range(part.begin, part.begin + part.units)}
+        taken = {k for part in self.taken for k in range(part.begin, part.begin + part.size)}
         return next((k for k in range(0, UNITS, units) if taken.isdisjoint(range(k, k + units))), None)
 
     def memory(self, begin: int, units: int) -> ArenaMemory:
@@ -68,15 +65,14 @@ class _SlicedArena:
             self.whole.close()
 
 
-class ArenaPart:
-    """What a run has of an arena; one that an exception takes away is given back with its last reference."""
+class ArenaPart(Waiter):
+    """What a run has of an arena: `size` units from `begin`."""
 
-    __slots__ = ("__weakref__", "arena", "begin", "memory", "passed", "since", "units")
+    __slots__ = ("arena", "begin", "memory")
 
     def __init__(self) -> None:
-        self.units = self.begin = 0
-        self.passed = 0  # by larger runs that came later
-        self.since: float = math.inf  # when it began to wait, by the number of those before it
+        super().__init__()
+        self.begin = 0
         self.arena: _SlicedArena | None = None
         self.memory: ArenaMemory | None = None
 
@@ -91,21 +87,17 @@ class ArenaParts:
     def __init__(self, make: Callable[[int], ArenaMemory]) -> None:
         self._make = make
         self._is_closed = False
-        self._arrivals = itertools.count()
         self.start_again()
 
     def start_again(self) -> None:
         """Begin without arenas; those in which something runs go with their last run."""
-        self._lock = threading.Lock()
-        self._turns = Turns()
+        self.queue: Queue[ArenaPart] = Queue()
         self._arenas: list[_SlicedArena] = []
-        self._waiting: weakref.WeakSet[ArenaPart] = weakref.WeakSet()
 
     def take(self, needed: int, limits: Callable[[], tuple[int, int]]) -> ArenaPart:
         """A part of `needed` bytes, until `give`. Raises as `make` if there is no memory for an arena.
 
-        While runs that came before wait for larger parts, no run goes into as many of the arenas, those in which least
-        is taken; and a few at most while they wait for smaller ones.
+        No run goes into as many of the arenas, those in which least is taken, as it has to let others pass (`Queue`).
 
         Args:
             needed: bytes.
@@ -113,43 +105,24 @@ class ArenaParts:
         """
         part = ArenaPart()
 
-        def look() -> ArenaPart | None:
-            with self._lock:
-                size, most = limits()
-                size = max(size, needed)  # the plan of a run that waits may have become smaller
-                part.units = units_of(needed, size)
-                for arena in [arena for arena in self._arenas if arena.unit != unit_of(size)]:
-                    self._drop_if_free(arena)
-                ahead = [other for other in self._waiting if other.since < part.since] if self._waiting else []
-                smaller = [other for other in ahead if other.units < part.units]
-                most -= sum(other.units > part.units for other in ahead)
-                most -= sum(other.passed >= MOST_PASSED for other in smaller)
-                if not self._found(part, unit_of(size), max(most, 0)):
-                    return None
-                for other in smaller:
-                    other.passed += 1
-                return part
+        def takes() -> bool:
+            size, most = limits()
+            size = max(size, needed)  # the plan of a run that waits may have become smaller
+            part.size = units_of(needed, size)
+            for arena in [arena for arena in self._arenas if arena.unit != unit_of(size)]:
+                self._drop_if_free(arena)
+            return self._found(part, unit_of(size), max(most - sum(map(len, self.queue.first(part))), 0))
 
-        if look() is not None:
-            return part
-        with self._lock:
-            part.since = next(self._arrivals)
-            self._waiting.add(part)
-        try:
-            return self._turns.wait(look)
-        finally:
-            with self._lock:
-                self._waiting.discard(part)
-            self._turns.all()
+        return self.queue.enter(part, takes)
 
     def _found(self, part: ArenaPart, unit: int, most: int) -> bool:
         # The fullest arena, so that another one stays whole for a run of the largest.
-        for arena in sorted(self._arenas, key=lambda arena: -sum(taken.units for taken in arena.taken))[:most]:
-            begin = arena.free(part.units) if arena.unit == unit else None
+        for arena in sorted(self._arenas, key=lambda arena: -sum(taken.size for taken in arena.taken))[:most]:
+            begin = arena.free(part.size) if arena.unit == unit else None
             if begin is None:
                 continue
             try:
-                part.memory = arena.memory(begin, part.units)
+                part.memory = arena.memory(begin, part.size)
             except MemoryError:  # a block that outlived its run; the arena goes with its last run
                 self._arenas.remove(arena)
                 arena.close_if_free()
@@ -169,19 +142,18 @@ class ArenaParts:
 
     def give(self, part: ArenaPart) -> None:
         """Let other runs have it."""
-        with self._lock:
+        with self.queue.lock:
             if part.arena is not None:
                 part.arena.taken.discard(part)
                 if part.arena not in self._arenas:
                     part.arena.close_if_free()
                 elif self._is_closed:
                     self._drop_if_free(part.arena)
-        if self._turns:
-            self._turns.all()
+        self.queue.turns.all()
 
     def drop_idle(self) -> None:
         """Release the arenas in which nothing runs now."""
-        with self._lock:
+        with self.queue.lock:
             for arena in list(self._arenas):
                 self._drop_if_free(arena)
 
@@ -192,5 +164,5 @@ class ArenaParts:
 
     def bytes(self) -> int:
         """Of all arenas."""
-        with self._lock:
+        with self.queue.lock:
             return sum(arena.whole.size for arena in self._arenas)

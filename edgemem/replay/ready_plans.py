@@ -39,7 +39,7 @@ class ReadyPlan:
         ready: in the form that is replayed.
         signature: of the largest run.
         elements: of all inputs of that run together.
-        outside: bytes of the requests without a place in the plan: results, and blocks that outlive the run.
+        outside: as `FoundPlan.outside`, which takes long.
     """
 
     found: FoundPlan
@@ -55,8 +55,7 @@ class ReadyPlan:
         ready = replay_plan(found.proved)
         assert recording is not None  # replay_plan refuses others
         signature = recording.fingerprint.signature
-        outside = int(found.trace.size.sum() - found.planset.problem.size.sum())
-        return cls(found, ready, signature, elements(signature.inputs), outside)
+        return cls(found, ready, signature, elements(signature.inputs), found.outside)
 
     @property
     def requests(self) -> int:

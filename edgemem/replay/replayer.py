@@ -71,7 +71,6 @@ class Replayer:
         # Runs in a shared arena wait for it alone: one that waited for a lane, too, could hold what another waits for.
         most = sys.maxsize if shared is not None else self.policy.most_arenas or os.cpu_count() or 1
         self._lanes = Lanes(kind, make, most, shared)
-        self._most = most
         self._learner = Learner(plans, first=first, better=better, silent=silent, given_up=self._lanes.drop_idle_memory)
         self._shared = shared
         self._kind = kind
@@ -255,7 +254,7 @@ class Replayer:
         is_planned = False
         try:
             result, is_whole, events = self._executed(run, served, RECORD)
-            plan: Callable[..., None] | None = self._learner.plan
+            plan: Callable[..., None] | None = partial(self._learner.plan, is_hurried=self.policy.background)
             if is_whole and served is not None:
                 with self._learner.lock:
                     family.fits(signature.inputs, served)
@@ -263,7 +262,7 @@ class Replayer:
             if plan is not None and events is not None:
                 is_planned = True
                 if self.policy.background:
-                    self._learner.plan_later(family, partial(plan, family, events, signature, is_hurried=True))
+                    self._learner.plan_later(family, partial(plan, family, events, signature))
                 else:
                     plan(family, events, signature)
         finally:
@@ -362,7 +361,7 @@ class Replayer:
 
     def _sliced(self) -> tuple[int, int]:
         """The bytes of an arena of which runs have parts, and how many there may be."""
-        return self._learner.arena_size, self._most
+        return self._learner.arena_size, self._lanes.most
 
     def _deviated(self, run: Call[_Result], lane: Lane, served: ReadyPlan) -> None:
         """A run did not fit into its plan."""

@@ -40,6 +40,11 @@ class FoundPlan:
         assert recording is not None
         return recording.trace
 
+    @property
+    def outside(self) -> int:
+        """Bytes of the requests without a place in the plan: results, and blocks that outlive the run."""
+        return int(self.trace.size.sum() - self.planset.problem.size.sum())
+
 
 class StoredPlans:
     """The recorded plans of one session.

@@ -31,11 +31,11 @@ from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import Worker, worker
 from edgemem.runtime.onnxruntime import install
 from edgemem.trace.recording import Signature
+from tests.interrupts import interrupted
 from tests.runtime.test_replay_families import FINGERPRINT, Program, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
 EVENTS = [640, 64, -1, 640, -2, -3]
 SIGNATURE = Signature("run", (("x", "float", ()),))
@@ -264,30 +264,12 @@ def test_an_exception_at_any_point_leaves_the_lanes_to_others() -> None:
         lane: Any = one.take()
         other = begun(partial(taken_and_given, one))
         time.sleep(0.01)  # it waits by now
-        left = [point]
-
-        def interrupt(frame: FrameType, event: str, _: object, left: list[int] = left) -> Any:
-            if frame.f_code.co_filename not in places:
-                return None
-            if event == "line" or event == "return":  # noqa: PLR1714
-                left[0] -= 1
-                if left[0] < 0:
-                    sys.settrace(None)
-                    raise InterruptedError
-            return interrupt
-
-        is_interrupted = False
-        sys.settrace(interrupt)
-        try:
+        with interrupted(point, places) as interrupt:
             one.give(lane)
-        except InterruptedError:
-            is_interrupted = True
-        finally:
-            sys.settrace(None)
         del lane
         other.join(10)
         assert not other.is_alive(), point
-        if not is_interrupted:
+        if not interrupt.is_done:
             return
     pytest.fail("more points than were tried")
 

@@ -124,9 +124,9 @@ def test_no_run_overtakes_a_larger_one_that_waits() -> None:
     goes_on, order = threading.Event(), list[str]()
     threads = begun(program, 2, goes_on)
     for size, name in ((MOST, "large"), (2, "small")):
-        waiting = len(program.replayer._lanes.parts._waiting)
+        waiting = len(program.replayer._lanes.parts.queue)
         threads += at_once(partial(run, program, size, partial(order.append, name)))
-        until(lambda waiting=waiting: len(program.replayer._lanes.parts._waiting) > waiting)  # type: ignore[misc]
+        until(lambda waiting=waiting: len(program.replayer._lanes.parts.queue) > waiting)  # type: ignore[misc]
     assert order == []
     goes_on.set()
     joined(threads)

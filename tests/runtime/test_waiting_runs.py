@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import linecache
 import random
-import sys
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from edgemem.replay import parts, room
+from edgemem.replay import parts, room, turns
 from edgemem.replay.arena import ArenaMemory
 from edgemem.replay.library import library
 from edgemem.replay.parts import UNITS, ArenaParts, unit_of
 from edgemem.replay.room import Room
 from edgemem.replay.turns import MOST_PASSED, Turns
+from tests.interrupts import interrupted
 from tests.runtime.test_small_runs import at_once, joined, until
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 
 def test_parts_never_lie_on_each_other() -> None:
@@ -32,7 +28,7 @@ def test_parts_never_lie_on_each_other() -> None:
     given = ArenaParts(partial(ArenaMemory, has_parts=True))
     taken: list[parts.ArenaPart] = []
     for _ in range(2000):
-        free = most * UNITS - sum(part.units for part in taken)
+        free = most * UNITS - sum(part.size for part in taken)
         needed = rng.choice([1, unit_of(size), 2 * unit_of(size), 3 * unit_of(size), size])
         units = parts.units_of(needed, size)
         if rng.random() < 0.5 and any(fits(taken, given, units, most)):
@@ -43,7 +39,7 @@ def test_parts_never_lie_on_each_other() -> None:
             places = sorted(place(part) for part in taken)
             assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(places))
             assert given.bytes() <= most * unit_of(size) * UNITS
-            assert sum(part.units for part in taken) <= most * UNITS
+            assert sum(part.size for part in taken) <= most * UNITS
         elif taken:
             given.give(taken.pop(rng.randrange(len(taken))))
         assert free >= 0
@@ -63,7 +59,7 @@ def fits(taken: list[parts.ArenaPart], given: ArenaParts, units: int, most: int)
     """For each place of so many units, aligned to as many, in an arena that there is or may be: whether it is free."""
     found = [len(given._arenas) < most]
     for arena in given._arenas:
-        used = {k for s in taken if s.arena is arena for k in range(s.begin, s.begin + s.units)}
+        used = {k for s in taken if s.arena is arena for k in range(s.begin, s.begin + s.size)}
         found += [not used & set(range(k, k + units)) for k in range(0, UNITS, units)]
     return found
 
@@ -92,14 +88,14 @@ def test_larger_runs_that_come_later_let_a_smaller_one_in(kind: str) -> None:
         leave(given, place)
 
     threads = at_once(partial(go, 64))
-    until(lambda: len(given._waiting) == 1)
+    until(lambda: len(given.queue) == 1)
 
     def stream() -> None:
         for _ in range(30):
             go(size)
 
     threads += at_once(*[stream] * 3)
-    until(lambda: len(given._waiting) == 4)
+    until(lambda: len(given.queue) == 4)
     leave(given, first)
     joined(threads)
     assert sorted(order) == [64] + [size] * 90
@@ -118,7 +114,7 @@ def test_an_interrupted_wait_to_be_alone_keeps_no_run_out() -> None:
             kept.append(error)
 
     threads = at_once(wait)
-    until(lambda: given._turns)
+    until(lambda: given.queue.turns)
     ident = ctypes.c_ulong(threads[0].ident or 0)
     assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(InterruptedError)) == 1
     joined(threads)
@@ -132,10 +128,10 @@ def test_arenas_of_an_earlier_size_count_until_their_last_run_ends() -> None:
     sizes, taken = [size], list[parts.ArenaPart]()
     small = given.take(64, lambda: (sizes[0], 1))
     waiting = at_once(lambda: taken.append(given.take(size, lambda: (sizes[0], 1))))
-    until(lambda: len(given._waiting) == 1)
+    until(lambda: len(given.queue) == 1)
     sizes[0] = 2 * size
     later = at_once(lambda: taken.append(given.take(2 * size, lambda: (sizes[0], 1))))
-    until(lambda: len(given._waiting) == 2)
+    until(lambda: len(given.queue) == 2)
     assert (given.bytes(), library().totals().arenas) == (size, arenas + 1)
     given.give(small)
     for _ in range(2):
@@ -148,34 +144,14 @@ def test_arenas_of_an_earlier_size_count_until_their_last_run_ends() -> None:
 @pytest.mark.parametrize("kind", ["room", "parts"])
 def test_an_exception_at_any_point_leaves_what_a_run_had_to_others(kind: str) -> None:
     """As from a signal's handler, which runs between any two lines."""
-    places = (room.__file__, parts.__file__, threading.__file__)
+    places = (room.__file__, parts.__file__, turns.__file__)
 
     for point in range(300):
         given = make_given(kind)
-        left = [point]
-
-        def interrupt(frame: FrameType, event: str, _: object, left: list[int] = left) -> Any:
-            if frame.f_code.co_filename not in places or frame.f_code.co_name == "<genexpr>":
-                return None
-            # The line of a `with` comes again before its lock is opened, where no handler of a signal runs.
-            is_with = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
-            if event in {"line", "return"} and not is_with:
-                left[0] -= 1
-                if left[0] < 0:
-                    sys.settrace(None)
-                    raise InterruptedError
-            return interrupt
-
-        is_interrupted = False
-        sys.settrace(interrupt)
-        try:
+        with interrupted(point, places) as interrupt:
             leave(given, enter(given, 640, 640))
-        except InterruptedError:
-            is_interrupted = True
-        finally:
-            sys.settrace(None)
         joined(at_once(lambda given=given: leave(given, enter(given, 640, 640))))  # type: ignore[misc]
-        if not is_interrupted:
+        if not interrupt.is_done:
             return
     pytest.fail("more points than were tried")
 

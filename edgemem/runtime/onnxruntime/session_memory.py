@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from edgemem.runtime.memory import MemoryReport, origin_of
 
 if TYPE_CHECKING:
-    from edgemem.plans import PlanSet
     from edgemem.replay.families import Mode
     from edgemem.replay.library import Stats
     from edgemem.replay.replayer import Replayer
@@ -103,14 +102,7 @@ def report_of(memory: SessionMemory, found: FoundPlan | None) -> MemoryReport:
         planned=memory.planned,
         lower_bound=memory.bound if best is not None else None,
         reserved=memory.arena,
-        outside=_outside(found.planset) if found is not None else 0,
+        outside=found.outside if found is not None else 0,
         reason=memory.reason,
         details={name: getattr(memory, name) for name in counters},
     )
-
-
-def _outside(planset: PlanSet) -> int:
-    """Bytes of the requests that have no place in a recording's plan: results, and blocks that outlive the run."""
-    assert planset.recording is not None
-    trace = planset.recording.trace
-    return int(trace.size.sum() - planset.problem.size.sum())

@@ -1,0 +1,47 @@
+"""Exceptions between any two lines, as from a signal's handler."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from types import FrameType
+
+__all__ = ["Interrupt", "interrupted"]
+
+
+class Interrupt:
+    """Whether the block was interrupted."""
+
+    is_done = False
+
+
+@contextmanager
+def interrupted(point: int, files: Collection[str]) -> Iterator[Interrupt]:
+    """Raise an exception in the block after so many lines and returns in these files, and drop it behind the block."""
+    left, interrupt = point, Interrupt()
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename not in files or frame.f_code.co_name == "<genexpr>":
+            return None
+        # The line of a `with` comes again before its lock is opened, where no handler of a signal runs.
+        is_with = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+        if event in {"line", "return"} and not is_with:
+            left -= 1
+            if left < 0:
+                sys.settrace(None)
+                raise InterruptedError
+        return trace
+
+    sys.settrace(trace)
+    try:
+        yield interrupt
+    except InterruptedError:
+        interrupt.is_done = True
+    finally:
+        sys.settrace(None)
