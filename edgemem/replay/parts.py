@@ -35,6 +35,11 @@ def _blocks(units: int) -> list[int]:
     return [(1 << units) - 1 << begin for begin in range(0, UNITS, units)]
 
 
+def _missing(units: int) -> int:
+    """What an arena of so many units lacks, a bit for each."""
+    return _ALL >> units << units
+
+
 _ALL: Final = (1 << UNITS) - 1
 _BLOCKS: Final = {units: _blocks(units) for units in (1, 2, 4, 8, UNITS)}
 
@@ -42,21 +47,24 @@ _BLOCKS: Final = {units: _blocks(units) for units in (1, 2, 4, 8, UNITS)}
 class _SlicedArena:
     """An arena in units, and the memory of its parts, which is kept for the next run of the same size."""
 
-    __slots__ = ("bits", "kept", "parts", "taken", "unit", "whole")
+    __slots__ = ("bits", "kept", "missing", "parts", "taken", "unit", "whole")
 
-    def __init__(self, whole: ArenaMemory) -> None:
+    def __init__(self, whole: ArenaMemory, units: int) -> None:
         self.whole = whole
-        self.unit = whole.size // UNITS
+        self.unit = whole.size // units
+        self.missing = _missing(units)
         self.parts: dict[int, ArenaMemory] = {}  # by the bits of their units
         self.taken: weakref.WeakSet[ArenaPart] = weakref.WeakSet()
-        self.bits = 0  # of units that are taken; at times those of parts, too, that an exception took away
+        self.bits = (
+            self.missing
+        )  # of units that are taken, or not there; at times those of parts, too, that an exception took away
         self.kept = 0  # of units that the run that looks must leave to others
 
     def free(self, units: int) -> int | None:
         """A free part of so many units, as bits, without those that are kept for others."""
         found = self._free(units)
-        if found is None and self.bits:
-            self.bits = sum(part.bits for part in self.taken)
+        if found is None:
+            self.bits = self.missing | sum(part.bits for part in self.taken)
             found = self._free(units)
         return found
 
@@ -109,7 +117,9 @@ class ArenaPart(Waiter):
 
 
 class ArenaParts:
-    """Arenas of one size; a run that finds no part of one free waits. One of an earlier size goes with its last run.
+    """Arenas of one size, and a smaller one of what is left; a run that finds no part of one free waits.
+
+    An arena of an earlier size goes with its last run.
 
     Args:
         make: an arena for parts, by its size in bytes.
@@ -133,7 +143,7 @@ class ArenaParts:
 
         Args:
             needed: bytes.
-            limits: the bytes that an arena has now, and how many of them there may be.
+            limits: the bytes that an arena has now, and how many units all arenas may have together.
         """
 
         def takes(part: ArenaPart) -> bool:
@@ -142,7 +152,7 @@ class ArenaParts:
             part.size = units_of(needed, size)
             unit = unit_of(size)
             for arena in self._arenas[:]:
-                if arena.unit != unit:
+                if arena.unit != unit or arena.missing not in (0, _missing(most % UNITS)):
                     self._drop_if_free(arena)
             return self._found(part, unit, most)
 
@@ -152,7 +162,9 @@ class ArenaParts:
         arenas = [arena for arena in self._arenas if arena.unit == unit]
         for arena in arenas:
             arena.kept = 0
-        most -= self._keep(part, arenas, most) if self.queue.waiting else 0
+        free = most - sum(-(-arena.whole.size // unit) for arena in self._arenas)
+        if self.queue.waiting:
+            free = self._keep(part, arenas, free)
         if len(arenas) > 1:  # the fullest first, so that another one stays whole for a run of the largest
             arenas.sort(key=lambda arena: -arena.bits.bit_count())
         for arena in arenas:
@@ -164,34 +176,34 @@ class ArenaParts:
             except MemoryError:  # a block that outlived its run; the arena goes with its last run
                 self._arenas.remove(arena)
                 arena.close_if_free()
-            else:
-                return True
-        if len(self._arenas) >= most:
+                return self._found(part, unit, most)
+            return True
+        units = UNITS if free >= UNITS else min(free, most % UNITS)
+        if units < part.size or (units < UNITS and any(arena.missing for arena in arenas)):
             return False
-        made = _SlicedArena(self._make(UNITS * unit))
+        made = _SlicedArena(self._make(units * unit), units)
         self._arenas.append(made)
         made.give_to(part, _BLOCKS[part.size][0])
         return True
 
-    def _keep(self, part: ArenaPart, arenas: list[_SlicedArena], most: int) -> int:
-        """Keep parts of the arenas for those before it; returns how many of `most` are kept that are not there."""
-        free = kept = max(most - len(self._arenas), 0)
+    def _keep(self, part: ArenaPart, arenas: list[_SlicedArena], free: int) -> int:
+        """Keep parts of the arenas for those before it; how many of `free` units that no arena has are left to it."""
         for other in itertools.chain(*self.queue.first(part)):
-            if free:
-                free -= 1
+            if other.size <= free:
+                free -= min(free, UNITS)
                 continue
             blocks = [
                 ((arena.bits & block).bit_count(), k, block)
                 for k, arena in enumerate(arenas)
                 for block in _BLOCKS[other.size]
-                if not arena.kept & block
+                if not (arena.kept | arena.missing) & block
             ]
             for arena in arenas if not blocks else ():
                 arena.kept = _ALL
             if blocks:
                 _, k, block = min(blocks)
                 arenas[k].kept |= block
-        return kept - free
+        return free
 
     def _drop_if_free(self, arena: _SlicedArena) -> None:
         if not arena.taken:

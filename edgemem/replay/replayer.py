@@ -22,6 +22,7 @@ from edgemem.replay.forks import in_children
 from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import Learner
 from edgemem.replay.library import HOST, Stats, library
+from edgemem.replay.parts import UNITS
 from edgemem.replay.policy import ReplayPolicy
 
 if TYPE_CHECKING:
@@ -366,8 +367,8 @@ class Replayer:
         return self._lanes.take_bare()
 
     def _sliced(self) -> tuple[int, int]:
-        """The bytes of an arena of which runs have parts, and how many there may be."""
-        return self._learner.arena_size, self._lanes.most
+        """The bytes of an arena of which runs have parts, and how many units of them there may be."""
+        return self._learner.arena_size, self._lanes.most * UNITS
 
     def _deviated(self, run: Call[_Result], lane: Lane, served: ReadyPlan) -> None:
         """A run did not fit into its plan."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import weakref
 from contextlib import suppress
@@ -16,7 +17,6 @@ __all__ = ["MOST_PASSED", "Queue", "Waiter"]
 MOST_PASSED: Final = 16  # larger ones that go before one that waits for less
 
 _LOOK_AGAIN: Final = 0.05  # seconds; an exception may have taken away what a thread waits for, without a word
-_MOST_SERVED: Final = 16  # of those that wait, who may get what is given back
 
 _Waiter = TypeVar("_Waiter", bound="Waiter")
 
@@ -102,22 +102,25 @@ class Queue(Generic[_Waiter]):
         if not self.waiting:
             return
         with self.lock:
-            for ref in self.waiting[:_MOST_SERVED]:
+            least = sys.maxsize  # of those for whom there is nothing: nor is there for others who need as much
+            for ref in self.waiting:
                 waiter = ref()
-                if waiter is not None:
-                    self._hand(waiter)
+                if waiter is not None and waiter.size < least and not self._hand(waiter):
+                    least = waiter.size
 
-    def _hand(self, waiter: _Waiter) -> None:
+    def _hand(self, waiter: _Waiter) -> bool:
+        """Whether it has what it waits for."""
         turn = waiter._turn  # noqa: SLF001
         if waiter._has or turn is None:  # noqa: SLF001
-            return
+            return True
         with suppress(Exception):  # which it finds and raises itself
             if not waiter._takes(waiter):  # noqa: SLF001
-                return
+                return False
             waiter._has = True  # noqa: SLF001
             self._count_passed(waiter)
         if turn.locked():
             turn.release()
+        return True
 
     def _count_passed(self, waiter: _Waiter) -> None:
         for other in self._ahead(waiter):

@@ -22,14 +22,14 @@ from tests.interrupts import interrupted
 from tests.runtime.test_small_runs import at_once, joined, until
 
 
-def test_parts_never_lie_on_each_other() -> None:
+@pytest.mark.parametrize("most", [3 * UNITS, 2 * UNITS + 5, UNITS])
+def test_parts_never_lie_on_each_other(most: int) -> None:
     """Random parts, given back in any order, against a list of the bytes that are in use."""
     rng = random.Random(0)
-    most, size = 3, 64 * UNITS * 5 - 100
+    size = 64 * UNITS * 5 - 100
     given = ArenaParts(partial(ArenaMemory, has_parts=True))
     taken: list[parts.ArenaPart] = []
     for _ in range(2000):
-        free = most * UNITS - sum(part.size for part in taken)
         needed = rng.choice([1, unit_of(size), 2 * unit_of(size), 3 * unit_of(size), size])
         units = parts.units_of(needed, size)
         if rng.random() < 0.5 and any(fits(taken, given, units, most)):
@@ -39,11 +39,9 @@ def test_parts_never_lie_on_each_other() -> None:
             taken.append(part)
             places = sorted(place(part) for part in taken)
             assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(places))
-            assert given.bytes() <= most * unit_of(size) * UNITS
-            assert sum(part.size for part in taken) <= most * UNITS
+            assert given.bytes() <= most * unit_of(size)
         elif taken:
             given.give(taken.pop(rng.randrange(len(taken))))
-        assert free >= 0
     for part in taken:
         given.give(part)
     given.drop_idle()
@@ -58,16 +56,17 @@ def place(part: parts.ArenaPart) -> tuple[int, int]:
 
 def fits(taken: list[parts.ArenaPart], given: ArenaParts, units: int, most: int) -> list[bool]:
     """For each place of so many units, aligned to as many, in an arena that there is or may be: whether it is free."""
-    found = [len(given._arenas) < most]
+    free = most - sum(arena.whole.size // arena.unit for arena in given._arenas)
+    found = [units <= free]
     for arena in given._arenas:
-        used = sum(part.bits for part in taken if part.arena is arena)
+        used = arena.missing + sum(part.bits for part in taken if part.arena is arena)
         found += [not used >> k & (1 << units) - 1 for k in range(0, UNITS, units)]
     return found
 
 
 def enter(given: Any, size: int, most: int) -> Any:
     """Into a `Room`, or into a part of the one arena of `ArenaParts`."""
-    return given.enter(size, most) if isinstance(given, Room) else given.take(size, lambda: (most, 1))
+    return given.enter(size, most) if isinstance(given, Room) else given.take(size, lambda: (most, UNITS))
 
 
 def leave(given: Any, place: Any) -> None:
@@ -127,11 +126,11 @@ def test_an_interrupted_wait_to_be_alone_keeps_no_run_out() -> None:
 def test_arenas_of_an_earlier_size_count_until_their_last_run_ends() -> None:
     given, size, arenas = make_given("parts"), 64 * UNITS, library().totals().arenas
     sizes, taken = [size], list[parts.ArenaPart]()
-    small = given.take(64, lambda: (sizes[0], 1))
-    waiting = at_once(lambda: taken.append(given.take(size, lambda: (sizes[0], 1))))
+    small = given.take(64, lambda: (sizes[0], UNITS))
+    waiting = at_once(lambda: taken.append(given.take(size, lambda: (sizes[0], UNITS))))
     until(lambda: len(given.queue.waiting) == 1)
     sizes[0] = 2 * size
-    later = at_once(lambda: taken.append(given.take(2 * size, lambda: (sizes[0], 1))))
+    later = at_once(lambda: taken.append(given.take(2 * size, lambda: (sizes[0], UNITS))))
     until(lambda: len(given.queue.waiting) == 2)
     assert (given.bytes(), library().totals().arenas) == (size, arenas + 1)
     given.give(small)
@@ -140,6 +139,29 @@ def test_arenas_of_an_earlier_size_count_until_their_last_run_ends() -> None:
         assert (given.bytes(), library().totals().arenas) == (2 * size, arenas + 1)
         given.give(taken.pop())
     joined(waiting + later)
+
+
+def test_smaller_arenas_never_take_the_room_of_a_whole_one() -> None:
+    """Also those that are made while an arena of an earlier size leaves no room for it."""
+    given, early, size = make_given("parts"), 192 * UNITS, 320 * UNITS
+    limits = [(early, UNITS)]
+    old = given.take(1, lambda: limits[0])
+    limits[0] = (size, UNITS + 5)
+    small = [given.take(1, lambda: limits[0]) for _ in range(5)]
+    assert given.bytes() == early + 5 * 320
+    taken = list[parts.ArenaPart]()
+    waiting = at_once(lambda: taken.append(given.take(1, lambda: limits[0])))
+    until(lambda: len(given.queue.waiting) == 1)
+    given.give(old)
+    joined(waiting)
+    given.give(taken.pop())
+    joined(at_once(lambda: taken.append(given.take(size, lambda: limits[0]))))
+    assert given.bytes() == (UNITS + 5) * 320
+    for part in (*small, *taken):
+        given.give(part)
+    limits[0] = (size, UNITS)
+    given.give(given.take(size, lambda: limits[0]))
+    assert given.bytes() == size
 
 
 @pytest.mark.parametrize("kind", ["room", "parts"])
