@@ -134,7 +134,7 @@ def test_a_network_that_the_command_line_exported(page: Page) -> None:
     assert planned.size * 16 == program["plan"]["size"]
     page.browser.run("document.getElementById('random').click()")
     page.browser.run(
-        "new Promise((done) => { const wait = () => document.getElementById('time').textContent ? done() : "
+        "new Promise((done) => { const wait = () => document.getElementById('results').textContent ? done() : "
         "setTimeout(wait, 20); wait(); })"
     )
     assert page.browser.run(text("time")).endswith(" ms")
