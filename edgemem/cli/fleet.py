@@ -26,6 +26,8 @@ __all__ = ["FleetCommand"]
 
 _MODELS: Final = (".onnx", ".tflite")
 _SWEPT: Final = ("dims", "target", "budget")  # options whose values may be several
+_RACED: Final = ("auto", "search")  # strategies of a race that names none; no worse than the command without it
+_LIMITS: Final = ("effort", "time_limit")  # options of searches, which other strategies refuse
 _LIMIT_S: Final = 3600.0
 
 
@@ -63,7 +65,8 @@ def _options(*, has_output: bool, has_seeds: bool) -> list[click.Parameter]:
         made.insert(0, click.Option(["-o", "--output"], metavar="RESULTS", help="Write a row a model.", **more))
     if has_seeds:
         seeds = (
-            "Search with the seeds 1 to N, --jobs or all workers at once; the smallest plan wins, then the lowest seed."
+            "Race each --strategy (auto and search), those that take a seed with each of 1 to N, --jobs or all "
+            "workers at once; the smallest plan wins, then the first."
         )
         made.append(click.Option(["--seeds"], type=click.IntRange(1, 100_000), metavar="N", help=seeds, **more))
     return made
@@ -118,8 +121,8 @@ class FleetCommand(FileCommand):
 
         `doing` and `done` say what becomes of a model, such as `planning` and `planned`; a folder is searched for files
         with these `suffixes`, in lower case; parameters named in `alone` belong to one model; the row of a command that
-        `is_pure` depends on the model and the options alone, and is cached. One that `has_seeds` has the strategy
-        `search`, and --seeds for it.
+        `is_pure` depends on the model and the options alone, and is cached. One that `has_seeds` has
+        --strategy, and --seeds for it.
         """
         super().__init__(*arguments, **options)
         self.doing, self.done, self.suffixes, self.is_pure = doing, done, suffixes, is_pure
@@ -168,7 +171,7 @@ class FleetCommand(FileCommand):
         for _, arguments in points:  # errors of usage come before any model is worked on
             super().parse_args(click.Context(self, ctx.parent, ctx.info_name), [*arguments, "--", "model"])
         values = {name: param.process_value(ctx, given.get(name)) for name, param in self._own.items()}
-        points = _with_seeds(points, values["seeds"]) if values.get("seeds") else points
+        points = _raced(points, values["seeds"]) if values.get("seeds") else points
         return _Run(sources, points, output, values, run.as_json)
 
     def _check(self, run: _Run, given: Mapping[str, Any]) -> None:
@@ -243,7 +246,7 @@ class FleetCommand(FileCommand):
         return ctx.exit(max((row.code for row in made), default=0))
 
     def _race(self, ctx: click.Context, run: _Run) -> Any:
-        """Run the command by itself with the seed that wins."""
+        """Run the command by itself with the strategy that wins."""
         from edgemem.cli.fleet_view import FleetView
         from edgemem.fleet.executors import workers_of
         from edgemem.fleet.race import race
@@ -305,15 +308,38 @@ class FleetCommand(FileCommand):
         return "" if given == "none" else given if is_url(given) else str(Path(given).absolute())
 
 
-def _with_seeds(points: tuple[tuple[str, tuple[str, ...]], ...], seeds: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Each point with each seed of the strategy `search`. Raises UsageError where another strategy is asked for."""
+def _raced(points: tuple[tuple[str, tuple[str, ...]], ...], seeds: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Each point with each strategy that it names, or _RACED; one that takes a seed with each of 1 to `seeds`.
+
+    Raises UsageError for strategies of both families, whose sizes cannot be compared, and UnknownStrategyError.
+    """
+    from edgemem.planning.choice import choices
+
     made = []
-    for (label, arguments), seed in itertools.product(points, range(1, seeds + 1)):
-        if "--strategy" in arguments:
-            raise click.UsageError("--seeds is for the strategy search: leave --strategy out")
-        strategy = f"search:seed={seed}"
-        made.append((f"{label} -s {strategy}".lstrip(), (*arguments, "--strategy", strategy)))
+    for label, arguments in points:
+        families = set()
+        for text in _values(arguments, "--strategy") or _RACED:
+            named = [choice.strategy for choice in choices(text)]  # none for auto
+            families.add("offsets" if "offsets" in {s.family for s in named} or not named else "shared_objects")
+            foreign = [f"--{o.replace('_', '-')}" for o in _LIMITS if named and not any(o in s.options for s in named)]
+            rest = _without(arguments, ["--strategy", *foreign])
+            has_seeds = named and "seed=" not in text and all("seed" in s.options for s in named)
+            for seed in range(1, seeds + 1) if has_seeds else (0,):
+                strategy = f"{text}{',' if ':' in text else ':'}seed={seed}" if seed else text
+                made.append((f"{label} -s {strategy}".lstrip(), (*rest, "--strategy", strategy)))
+        if len(families) > 1:
+            raise click.UsageError("--seeds compares sizes: name strategies for offsets, or for shared objects alone")
     return tuple(made)
+
+
+def _values(arguments: Sequence[str], option: str) -> list[str]:
+    return [value for name, value in itertools.pairwise(arguments) if name == option]
+
+
+def _without(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The arguments without these options, each of which has a value."""
+    pairs = zip(("", *arguments), arguments, strict=False)
+    return [text for before, text in pairs if before not in options and text not in options]
 
 
 def _several(name: str | None, text: str) -> list[str]:
