@@ -28,6 +28,7 @@ _MODELS: Final = (".onnx", ".tflite")
 _SWEPT: Final = ("dims", "target", "budget")  # options whose values may be several
 _RACED: Final = ("auto", "search")  # strategies of a race that names none; no worse than the command without it
 _LIMITS: Final = ("effort", "time_limit")  # options of searches, which other strategies refuse
+_ONE_RACE: Final = "--seeds races for one model and one point of a sweep, or gives rows: -o RESULTS.csv"
 _LIMIT_S: Final = 3600.0
 
 
@@ -181,6 +182,8 @@ class FleetCommand(FileCommand):
         for param in self.params:
             if param.name in self._alone and given.get(param.name):
                 raise click.UsageError(f"{param.opts[0]} belongs to one model, and several are given")
+        if given.get("seeds") and run.results is None and len(run.points) > 1:
+            raise click.UsageError(_ONE_RACE)
         if run.output is None or run.results is not None:
             return
         if not self._has_output or is_url(run.output):
@@ -255,7 +258,7 @@ class FleetCommand(FileCommand):
         sources = find_sources(run.sources, self.suffixes)
         tasks, rows = self._tasks(run, sources, {})
         if len(sources) != 1 or not tasks:
-            raise click.UsageError("--seeds searches for one model, or gives rows: -o RESULTS.csv")
+            raise click.UsageError(_ONE_RACE)
         workers = workers_of(run.values["jobs"] or 1, run.values["scheduler"])
         with FleetView(self.name or "", self.doing, self.done, rows) as view, workers as there:
             number = race([task for _, task in tasks], there, view.show)
@@ -319,11 +322,11 @@ def _raced(points: tuple[tuple[str, tuple[str, ...]], ...], seeds: int) -> tuple
     for label, arguments in points:
         families = set()
         for text in _values(arguments, "--strategy") or _RACED:
-            named = [choice.strategy for choice in choices(text)]  # none for auto
-            families.add("offsets" if "offsets" in {s.family for s in named} or not named else "shared_objects")
-            foreign = [f"--{o.replace('_', '-')}" for o in _LIMITS if named and not any(o in s.options for s in named)]
-            rest = _without(arguments, ["--strategy", *foreign])
-            has_seeds = named and "seed=" not in text and all("seed" in s.options for s in named)
+            named = choices(text)  # none for auto
+            families.add(not named or any(c.strategy.family == "offsets" for c in named))
+            foreign = [o for o in _LIMITS if named and not any(o in c.strategy.options for c in named)]
+            rest = _without(arguments, ["--strategy", *(f"--{o.replace('_', '-')}" for o in foreign)])
+            has_seeds = named and all("seed" in c.strategy.options.keys() - c.options.keys() for c in named)
             for seed in range(1, seeds + 1) if has_seeds else (0,):
                 strategy = f"{text}{',' if ':' in text else ':'}seed={seed}" if seed else text
                 made.append((f"{label} -s {strategy}".lstrip(), (*rest, "--strategy", strategy)))

@@ -349,3 +349,5 @@ def test_a_race_is_run_by_the_strategies_that_are_named(tmp_path: Path) -> None:
     assert [row["status"] for row in rows] == [OK] * 4
     for other in ("nosuch", "shared_objects/search"):
         assert run("plan", tmp_path / "r.csv", *more, "-s", "auto", "-s", other).exit_code == 2
+    refused = run("plan", tmp_path / "r.csv", "--seeds", 2, "--target", "generic,tflm")
+    assert (refused.exit_code, "one point of a sweep" in refused.output) == (2, True)
