@@ -198,6 +198,6 @@ def test_a_full_disk_loses_nothing(why: str, models: Path, tmp_path: Path) -> No
     cache = tmp_path / "kept" / "cache"
     kept = {path: path.stat().st_mtime_ns for path in cache.rglob("*.json")}
     rows = rows_of(start(models, tmp_path / "c.json", "--cache", cache), tmp_path / "c.json")
-    assert RANDOM + HOSTILE > len(kept) > RANDOM // 2
+    assert len(kept) > RANDOM // 2
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert rows == rows_of(start(models, tmp_path / "s.json", "--cache", "none"), tmp_path / "s.json")
