@@ -2,8 +2,9 @@
 
 python tests/bench/serving/opening.py [--rounds 9] [--quick] [NAME ...]
 
+NAME is a reference network, a model of the catalogue or an .onnx file; without one all of both catalogues are measured.
 Every figure comes from a process of its own (opening_child.py) that has imported numpy and onnxruntime. Both ways open
-the same file, a built network with the plan of a recording, in turn. The peak is of the whole process. ONNX Runtime's
+the same file, with the plan of a recording, in turn. The peak is of the whole process. ONNX Runtime's
 own peak depends on where its blocks happen to lie: equal processes of ResNet-18 peak at 187 or at 205 MiB, as
 the size of their environment has it. It differs from round to round, and the table has medians. `first run` is what
 reads and proves the plan.
@@ -21,7 +22,6 @@ from statistics import median
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.runtime.onnxruntime.file_recording import add_recording
-from models.build import NETWORKS
 from tests.bench.serving import subjects
 from tests.bench.serving.checks import Checks
 from tests.bench.serving.children import child_output
@@ -56,8 +56,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
         os.environ["EDGEMEM_CACHE"] = str(Path(folder, "cache"))
         ratios = {}
-        for name in args.name or (("mobilenet_v2",) if args.quick else NETWORKS):
-            path = subjects.built(name, Path(folder), small=args.quick)
+        for name in args.name or (("mobilenet_v2",) if args.quick else subjects.catalogue_names()):
+            path = subjects.subject(name, Path(folder), small=args.quick)
             add_recording(path, feeds_for(plain(path)), threads=1)
             a, b = measure(path, 1 if args.quick else args.rounds, Path(folder)).values()
             ratios[name] = b["peak"] / a["peak"]
@@ -66,6 +66,7 @@ def main() -> None:
                 before, after = (1e3 * sum(row[key] for key in keys) for row in (a, b))
                 cells += [f"{before:.0f} → {after:.0f}", f"{after - before:+.0f}"]
             print(f"| {name} | {' | '.join(cells)} |", flush=True)
+            path.unlink()
         for name, ratio in ratios.items():
             checks.at_most(f"{name}: peak / ONNX Runtime's", ratio, MOST)
     checks.end()
