@@ -56,11 +56,10 @@ def main() -> None:
         for name in args.name or (("mobilenet_v1",) if args.quick else subjects.catalogue_names()):
             path = subjects.subject(name, work, small=args.quick)
             reduce_results(path)
+            caches = work / path.stem
             first, ready = (
                 [
-                    child_output(
-                        "first_runs_child.py", path, work / path.stem / str(order), args.clients, order
-                    ).split()
+                    child_output("first_runs_child.py", path, caches / str(order), args.clients, order).split()
                     for order in range(args.orders)
                 ]
                 for _ in ("first", "ready")  # the first ones fill the caches
