@@ -32,9 +32,9 @@ MAY_IMPORT = {
     "report": "errors model native planfile plans proof records targets trace",
     "difference": "errors report system",
     "api": "errors formats model planfile planning plans proof records report schedule system targets",
-    "replay": "errors native planfile plans proof system trace",
-    "torch": "errors model native planfile planning plans remat replay system targets trace",
-    "runtime": "notebook errors formats model native passes planfile planning plans proof records replay report "
+    "replay": "errors planfile plans proof system trace",
+    "torch": "errors model planfile planning plans remat replay system targets trace",
+    "runtime": "notebook errors formats model passes planfile planning plans proof records replay report "
     "system targets trace",
     "shrinking": "api errors formats model notebook passes planfile planning plans records report runtime schedule "
     "system targets",
