@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from tests.scripts import loaded_script
+from tests.skips import needs_checkout
+
+pytestmark = needs_checkout
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / ".ci" / "wheels.py"
