@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests import INSTALLED, ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -21,6 +23,7 @@ __all__ = [
     "ALLOWED",
     "Allowed",
     "allowed",
+    "needs_checkout",
     "pytest_addoption",
     "pytest_make_collect_report",
     "pytest_runtest_makereport",
@@ -79,6 +82,7 @@ ALLOWED: Final = (
         r"was not downloaded|which is not on PATH; install Node\.js", "models are fetched by pip and npm", in_ci=False
     ),
     Allowed(r"^this ONNX Runtime takes the allocator$", "tests the refusal of older versions"),
+    Allowed(r"^needs the checkout$", "beside an installed wheel there are no sources to read", in_ci=False),
     Allowed(r"^needs gcc and g\+\+$|^needs g\+\+ and cmake on PATH$", "compiles what was exported", in_ci=False),
     Allowed(
         r"could not import '(onnxruntime|ai_edge_litert|scipy|ortools|sympy|ml_dtypes|wgpu|pydawn)\b",
@@ -86,6 +90,9 @@ ALLOWED: Final = (
         in_ci=False,
     ),
 )
+
+# Marks tests of the sources, and of what else no wheel carries. They run where edgemem is installed as editable.
+needs_checkout = pytest.mark.skipif(INSTALLED != ROOT, reason="needs the checkout")
 
 
 def allowed(reason: str, *, in_ci: bool) -> bool:

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.skips import needs_checkout
+
+pytestmark = needs_checkout
+
 ROOT = Path(__file__).parents[2]
 LIBRARY = sorted((ROOT / "edgemem").rglob("*.py"))
 
