@@ -42,7 +42,7 @@ def web(folder: Path) -> None:
     write_bundle(model, folder)
     scripts = ("document.getElementById('random').click()", "new Promise((done) => setTimeout(done, 3000))")
     with served(folder) as home, Browser(need_chromium(), folder / "profile", webgpu=True) as browser:
-        _take(browser, f"{home}index.html", "web", (1280, 640), *scripts)
+        _take(browser, f"{home}index.html", "web", (1280, 680), *scripts)
 
 
 def _take(browser: Browser, page: Path | str, name: str, wide: tuple[int, int], *scripts: str) -> None:

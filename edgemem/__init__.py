@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import MissingDependencyError
+from edgemem.system.distribution import VERSION as _VERSION
 
 if TYPE_CHECKING:
     from edgemem.api import load as load
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from edgemem.strategy.bounds import lower_bounds as lower_bounds
     from edgemem.strategy.catalogue import registered as strategies
     from edgemem.targets import Target as Target
+
+__version__ = _VERSION
 
 __all__ = [
     "Arena",

@@ -8,13 +8,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-# --- digests: kernels/python/digest.cpp ---
-
-class Sha256:
-    def __init__(self) -> None: ...
-    def update(self, part: bytes | memoryview) -> None: ...
-    def digest(self) -> bytes: ...
-
 # --- offset calculation: kernels/python/offsets.cpp ---
 
 def place_in_smallest_gap(

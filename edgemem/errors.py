@@ -18,6 +18,7 @@
     │   └── NoPlanError                E304  the file carries no plan
     ├── MissingDependencyError         E501  an optional package is needed; names the package to install
     ├── ApkError                       E601  an Android package, or a part of one, cannot be made, read or trusted
+    │   └── UnknownAbiError            E602  packages are not made for this machine (ABI)
     ├── RuntimeBindError               E401  a runtime refuses to run inside the plan
     │   ├── RecomputationError         E402  an operator gave other bits when it ran again
     │   └── AdapterError               E403  there is no GPU adapter, or none that is asked for

@@ -6,15 +6,13 @@ every run, and skips are allowed for known reasons only. `--hypothesis-profile=s
 
 from __future__ import annotations
 
-import importlib.util
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypothesis import settings
 
 import tests.webgpu_adapters  # noqa: F401 - sets the environment of Vulkan's loader
-from tests import ROOT, extent
+from tests import INSTALLED, ROOT, extent
 from tests.skips import pytest_addoption as add_skip_options
 from tests.skips import (
     pytest_make_collect_report,
@@ -53,11 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def set_child_path() -> None:
     """Make child processes import what the tests import: the installed edgemem first, then `tests` and `models`."""
-    spec = importlib.util.find_spec("edgemem")
-    assert spec is not None
-    assert spec.origin is not None, "edgemem is not installed"
-    installed = Path(spec.origin).parents[1]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(installed), str(ROOT)]))
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(INSTALLED), str(ROOT)]))
     os.environ["PYTHONSAFEPATH"] = "1"  # the working folder, which may be the checkout, does not come before them
 
 

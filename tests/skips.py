@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests import INSTALLED, ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -21,6 +23,7 @@ __all__ = [
     "ALLOWED",
     "Allowed",
     "allowed",
+    "needs_checkout",
     "pytest_addoption",
     "pytest_make_collect_report",
     "pytest_runtest_makereport",
@@ -59,6 +62,7 @@ ALLOWED: Final = (
     Allowed(r"^no sources of ESP-NN", "compiles the library's own functions; their figures are in the tests beside it"),
     Allowed(r"^no JDK: there is no javac?$", "Java's tests need a JDK"),
     Allowed(r"^the tools for Android ", "a JDK, and packages of hundreds of megabytes"),
+    Allowed(r"^no namespaces of users here$", "some systems keep them to administrators"),
     Allowed(r"^no /proc here$|^only Linux tells the peak of a process$", "needs Linux"),
     Allowed(r"^(signals come another way|folders have no locks) there$", "needs POSIX"),
     Allowed(r"could not import 'tflite_micro'", "tflite-micro has wheels for Linux on x86-64 alone", in_ci=False),
@@ -78,6 +82,7 @@ ALLOWED: Final = (
         r"was not downloaded|which is not on PATH; install Node\.js", "models are fetched by pip and npm", in_ci=False
     ),
     Allowed(r"^this ONNX Runtime takes the allocator$", "tests the refusal of older versions"),
+    Allowed(r"^needs the checkout$", "beside an installed wheel there are no sources to read", in_ci=False),
     Allowed(r"^needs gcc and g\+\+$|^needs g\+\+ and cmake on PATH$", "compiles what was exported", in_ci=False),
     Allowed(
         r"could not import '(onnxruntime|ai_edge_litert|scipy|ortools|sympy|ml_dtypes|wgpu|pydawn)\b",
@@ -85,6 +90,9 @@ ALLOWED: Final = (
         in_ci=False,
     ),
 )
+
+# Marks tests of the sources, and of what else no wheel carries. They run where edgemem is installed as editable.
+needs_checkout = pytest.mark.skipif(INSTALLED != ROOT, reason="needs the checkout")
 
 
 def allowed(reason: str, *, in_ci: bool) -> bool:

@@ -20,11 +20,16 @@ __all__ = ["Input", "build", "random_feeds", "run"]
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """A tensor that the operator reads: a constant if it has a value; absent if it has no shape either."""
+    """A tensor that the operator reads: a constant if it has a value; absent if it has no shape either.
+
+    Its numbers are counts of `scales`, one for all or one for each place along `axis`.
+    """
 
     shape: tuple[int, ...] | None = None
     dtype: str = "float32"
     value: NDArray[Any] | None = None
+    scales: Sequence[float] = ()
+    axis: int = 0
 
     @classmethod
     def of(cls, value: Any, dtype: str = "float32") -> Input:
@@ -82,6 +87,11 @@ def build(
     file = _File(schema, model, graph)
     op, code = schema.OperatorT(), schema.OperatorCodeT()
     places = [-1 if i.shape is None else file.tensor(i.shape, i.dtype, i.value) for i in inputs]
+    for place, given in zip(places, inputs, strict=True):
+        if given.scales:
+            scaled = graph.tensors[place].quantization = schema.QuantizationParametersT()
+            scaled.scale, scaled.quantizedDimension = np.array(given.scales, np.float32), given.axis
+            scaled.zeroPoint = np.zeros(len(given.scales), np.int64)
     op.opcodeIndex, op.inputs = 0, np.array(places, "<i4")
     graph.inputs = np.array([p for p, i in zip(places, inputs, strict=True) if p >= 0 and i.value is None], "<i4")
     op.outputs = graph.outputs = np.array([file.tensor(*o) for o in outputs], "<i4")

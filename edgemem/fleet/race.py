@@ -1,4 +1,4 @@
-"""Searches of one model with different seeds, of which the smallest plan wins."""
+"""Strategies and seeds for one model, of which the smallest plan wins."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The workspace that CMSIS-NN's int8 kernels ask for in TensorFlow Lite Micro, by the library's `..._get_buffer_size`.
+"""The workspace that CMSIS-NN's kernels ask for in TensorFlow Lite Micro, by the library's `..._get_buffer_size`.
 
 Read in CMSIS-NN 99f736a63036: for processors with DSP instructions, and for those with MVE, compiled by GCC or Clang.
-With MVE a dense layer keeps its sums in the tail instead where TensorFlow Lite Micro is built with
+With MVE a dense layer and SVDF keep their sums in the tail instead where TensorFlow Lite Micro is built with
 KERNELS_OPTIMIZED_FOR_SPEED, as its Makefile does; here they count as workspace, as in all other builds.
 """
 
@@ -20,6 +20,9 @@ __all__ = ["cmsis_workspace"]
 
 _MVE: Final = "cmsis-nn-mve"
 _BLOCK: Final = 124  # channels that MVE's depthwise convolution takes at once
+# A transposed convolution reverses its weights up to this stride, and with more channels than these.
+_REVERSED_STRIDE: Final = 2
+_REVERSED_CHANNELS: Final = 16
 
 
 def cmsis_workspace(graph: Graph, op: Op, kernels: str) -> tuple[int, ...] | None:
@@ -30,14 +33,17 @@ def cmsis_workspace(graph: Graph, op: Op, kernels: str) -> tuple[int, ...] | Non
         op: the operator.
         kernels: `cmsis-nn-dsp` or `cmsis-nn-mve`.
     """
-    dtypes = [graph.tensors[i].dtype for i in op.inputs[:2] if i >= 0]
-    rule = (_NARROW if dtypes[1:] == ["int4"] else _RULES).get(op.type)
-    if rule is None or dtypes[0] not in (("int8", "int16") if rule is _mean_of_window else ("int8",)):
+    position = _IMAGES.get(op.type, 0)
+    if len(op.inputs) <= position:
         return None
-    shapes = [graph.tensors[i].shape for i in (*op.inputs[:2], op.outputs[0])]
-    if op.type != "FULLY_CONNECTED" and any(len(shape) != 4 for shape in shapes if shape is not shapes[1]):
+    image = graph.tensors[op.inputs[position]]
+    weights = graph.tensors[op.inputs[1]] if len(op.inputs) > 1 else None
+    is_narrow = weights is not None and weights.dtype == "int4"
+    rule = _NARROW.get(op.type) if is_narrow and image.dtype == "int8" else _RULES.get((op.type, image.dtype))
+    shapes = [image.shape, weights.shape if weights is not None else (), graph.tensors[op.outputs[0]].shape]
+    if rule is None or (op.type in _WINDOWS and not len(shapes[0]) == len(shapes[2]) == 4):
         return None
-    return tuple(size for size in rule(op, shapes, kernels == _MVE) if size)
+    return rule(op, shapes, kernels == _MVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,10 @@ class _Window:
         """Elements that an output pixel is made of."""
         return self.image[2] * prod(self.kernel)
 
+    def rows(self, *, mve: bool) -> int:
+        """The elements of several output pixels."""
+        return 4 * _whole(self.columns, 16 if mve else 4)
+
     def workspace(self, *, mve: bool) -> int:
         """Of a convolution."""
         is_plain = self.dilation == (1, 1) and self.image[2] == self.depth
@@ -66,8 +76,7 @@ class _Window:
             is_row = self.image[0] == 1 and self.dilation[1] == 1 and self.kernel[0] == 1
             if is_row and self.image[2] == self.depth and self.stride[1] * self.image[2] % 4 == 0:
                 return self._of_row()
-            return 4 * (-(-self.columns // 16) * 16)
-        return 4 * (-(-self.columns // 4) * 4)
+        return self.rows(mve=mve)
 
     def _of_row(self) -> int:
         """Of a convolution along a row, with MVE: the two ends of the row with their padding."""
@@ -76,7 +85,7 @@ class _Window:
         right = max(1, -(-(pad + odd) // stride)) if pad + odd else 0
         left = max(1, -(-pad // stride)) if pad else 0
         if right + max(self.made[2] - right - left, 0) + left != self.made[2]:
-            return 4 * (-(-self.columns // 16) * 16)
+            return self.rows(mve=True)
         behind = right * channels if odd else pad * channels
         return max(kernel * channels + pad * channels, (kernel - 1) * channels + behind)
 
@@ -88,7 +97,14 @@ def _window(op: Op, shapes: list[tuple[int, ...]], kernel: tuple[int, int], dept
 
 def _convolution(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
     weights = shapes[1]
-    return (_window(op, shapes, (weights[1], weights[2]), weights[3]).workspace(mve=mve),)
+    return _if_any(_window(op, shapes, (weights[1], weights[2]), weights[3]).workspace(mve=mve))
+
+
+def _wide_convolution(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
+    """Of int16, which takes no short cuts."""
+    weights = shapes[1]
+    columns = _window(op, shapes, (weights[1], weights[2]), weights[3]).columns
+    return (8 * _whole(columns, 8) if mve else 4 * columns,)
 
 
 def _depthwise(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
@@ -96,11 +112,27 @@ def _depthwise(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, .
     window = _window(op, shapes, (weights[1], weights[2]), 1)
     if mve and image[3] == 1 and made[3] > 1:
         return (window.workspace(mve=True) + prod(weights),)
+    if not mve and window.kernel == (3, 3) and max(window.pads) <= 1:
+        return ()
+    return _narrow_depthwise(op, shapes, mve)
+
+
+def _narrow_depthwise(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
+    weights, image, made = shapes[1], shapes[0], shapes[2]
+    window = _window(op, shapes, (weights[1], weights[2]), 1)
     if image[3] != made[3] or image[0] != 1 or window.dilation != (1, 1):
         return ()
-    if mve:
-        return (4 * _BLOCK * prod(window.kernel),)
-    return () if window.kernel == (3, 3) and max(window.pads) <= 1 else (2 * window.columns,)
+    return (4 * _BLOCK * prod(window.kernel) if mve else 2 * window.columns,)
+
+
+def _transposed(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
+    """Sums, or what a convolution with the weights reversed asks for, and these weights; one piece may be empty."""
+    (_, _, width, channels), (count, *kernel, _), stride = *shapes[:2], op.pair("stride", 1)
+    if max(stride) <= _REVERSED_STRIDE and channels > _REVERSED_CHANNELS:
+        window = _window(op, shapes, (kernel[0], kernel[1]), channels)
+        return (window.rows(mve=mve), channels * prod(kernel) * count)
+    columns = (width - 1) * stride[1] + max(kernel[1], stride[0])
+    return (4 * columns * shapes[2][3] * max(kernel[0], stride[0]), 0)
 
 
 def _mean_of_window(_op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
@@ -112,27 +144,52 @@ def _dense(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
     made, depth = shapes[2], shapes[1][-1]
     if len(made) > 2 and depth % 4 == 0:
         return () if op.attributes.get("scales") else (8 * made[-1],)
-    return (4 * made[-1],) if mve else ()
+    return _product(op, shapes, mve)
 
 
-def _narrow_depthwise(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
-    weights, image, made = shapes[1], shapes[0], shapes[2]
-    window = _window(op, shapes, (weights[1], weights[2]), 1)
-    if image[3] != made[3] or image[0] != 1 or window.dilation != (1, 1):
-        return ()
-    return (4 * _BLOCK * prod(window.kernel) if mve else 2 * window.columns,)
+def _product(_op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
+    return (4 * shapes[2][-1],) if mve else ()
+
+
+def _svdf(_op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
+    """As the reference kernel; MVE keeps a sum for each filter besides."""
+    (batch, _), (filters, _), made = shapes
+    return (4 * batch * filters, 4 * prod(made), *((4 * filters,) if mve else ()))
+
+
+def _lstm(_op: Op, shapes: list[tuple[int, ...]], _mve: bool) -> tuple[int, ...]:
+    """Three times what is as large as the cells' state."""
+    return (2 * prod(shapes[0]),) * 3
 
 
 def _nothing(_op: Op, _shapes: list[tuple[int, ...]], _mve: bool) -> tuple[int, ...]:
     return ()
 
 
+def _whole(elements: int, lanes: int) -> int:
+    return -(-elements // lanes) * lanes
+
+
+def _if_any(size: int) -> tuple[int, ...]:
+    return (size,) if size else ()
+
+
+_WINDOWS: Final = frozenset(("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"))
+# Which input is the image, or the cells' state; the first one elsewhere.
+_IMAGES: Final[Mapping[str, int]] = {"TRANSPOSE_CONV": 2, "UNIDIRECTIONAL_SEQUENCE_LSTM": 19}
 _Rule: TypeAlias = "Callable[[Op, list[tuple[int, ...]], bool], tuple[int, ...]]"
-_RULES: Final[Mapping[str, _Rule]] = {
-    "AVERAGE_POOL_2D": _mean_of_window,
-    "CONV_2D": _convolution,
-    "DEPTHWISE_CONV_2D": _depthwise,
-    "FULLY_CONNECTED": _dense,
+# By the element type of the image, or of the cells' state.
+_RULES: Final[Mapping[tuple[str, str], _Rule]] = {
+    ("AVERAGE_POOL_2D", "int8"): _mean_of_window,
+    ("AVERAGE_POOL_2D", "int16"): _mean_of_window,
+    ("BATCH_MATMUL", "int8"): _product,
+    ("CONV_2D", "int8"): _convolution,
+    ("CONV_2D", "int16"): _wide_convolution,
+    ("DEPTHWISE_CONV_2D", "int8"): _depthwise,
+    ("FULLY_CONNECTED", "int8"): _dense,
+    ("SVDF", "int8"): _svdf,
+    ("TRANSPOSE_CONV", "int8"): _transposed,
+    ("UNIDIRECTIONAL_SEQUENCE_LSTM", "int16"): _lstm,
 }
 # With weights of four bits.
 _NARROW: Final[Mapping[str, _Rule]] = {

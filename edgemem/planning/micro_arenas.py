@@ -25,7 +25,7 @@ __all__ = ["MicroArenas", "micro_arenas"]
 class MicroArenas:
     """The arenas of a model on the device of a plan's target, as predicted.
 
-    The head has the workspace of the target's kernel profile, the tail is that of reference kernels.
+    Head and tail are those of the target's kernel profile.
 
     Attributes:
         own: without offsets, as TensorFlow Lite Micro plans it.

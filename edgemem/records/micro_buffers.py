@@ -65,7 +65,7 @@ def buffers_of(graph: Graph, pointer: int = 4, kernels: str = "none") -> tuple[B
         counter.keep(other)
     tensors = (buffer for _, buffers in sorted(counter.of.items()) for buffer in buffers if buffer is not None)
     workspace = (buffer for _, buffer in sorted(counter.workspace.items(), key=lambda entry: entry[0]))
-    return tuple(buffer for buffer in (*tensors, *workspace) if buffer.size)
+    return tuple(buffer for buffer in (*tensors, *workspace) if buffer.size or buffer.is_workspace)
 
 
 class _Scopes:

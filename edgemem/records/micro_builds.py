@@ -4,8 +4,8 @@ The structures were read in tflite-micro 90b983c2b3f1, and their sizes in progra
 x86-64, on 2026-11-26. Xtensa and 32-bit RISC-V have the layout of Arm. Where the compiler gives enumerations one byte,
 as GCC does for Arm without an operating system, a few structures are smaller.
 
-The kernels are the reference ones, or those of ESP-NN: esp-tflite-micro 99f49e1498b0 has the same structures, to which
-its convolutions and its softmax add the number of their workspace. Of CMSIS-NN the workspace alone counts.
+The kernels are the reference ones, or those of CMSIS-NN or ESP-NN, which add to some structures; esp-tflite-micro
+99f49e1498b0 has the same ones otherwise.
 """
 
 from __future__ import annotations
@@ -187,8 +187,21 @@ _DECOMPRESSING: Final[Mapping[str, tuple[int, int]]] = {
     "FULLY_CONNECTED": (32, 72),
     "TRANSPOSE_CONV": (20, 88),
 }
-# Structures to which ESP-NN's kernels add a number, and the alignment of what they hold.
-_NUMBERED: Final[Mapping[str, int]] = {"CONV_2D": 4, "DEPTHWISE_CONV_2D": 4, "SOFTMAX": 8}
+# What kernels of a library add to these structures, such as the number of their workspace, with 32-bit pointers.
+_ADDED: Final[Mapping[str, Mapping[str, int]]] = {
+    "cmsis-nn": {
+        **dict.fromkeys(
+            ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "SVDF", "TRANSPOSE_CONV"), 4
+        ),
+        "ADD": 4,
+        "BATCH_MATMUL": 20,
+        "FULLY_CONNECTED": 24,
+        "SOFTMAX": 8,
+        "UNIDIRECTIONAL_SEQUENCE_LSTM": 220,
+    },
+    "esp-nn": {"CONV_2D": 4, "DEPTHWISE_CONV_2D": 4, "SOFTMAX": 4},
+}
+_DOUBLES: Final = "SOFTMAX"  # aligned to 8 bytes
 _INT: Final = 4
 _UNKNOWN: Final = (16, 32)  # for operators that are not listed
 
@@ -213,6 +226,7 @@ def structures_of(kind: str, build: MicroBuild) -> tuple[int, int]:
         found = _WIDE.get(kind, found)
     if build.is_package:
         found = _DECOMPRESSING.get(kind, found)
-    if build.kernels.startswith("esp-nn") and kind in _NUMBERED:
-        return found[0], padded(found[1] + _INT, max(build.pointer, _NUMBERED[kind]))
+    for library, added in _ADDED.items():
+        if build.kernels.startswith(library) and kind in added:
+            return found[0], padded(found[1] + added[kind], 8 if kind == _DOUBLES else build.pointer)
     return found

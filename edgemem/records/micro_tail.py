@@ -62,6 +62,8 @@ _PRODUCT: Final = 28  # bytes of the multipliers of a quantised product
 _TABLE: Final = 2 * 513  # bytes of a table of a softmax of int16
 _INTEGERS: Final = frozenset(("int4", "int8", "uint8", "int16"))
 _INT: Final = 4
+_LSTM: Final = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+_SUMS: Final[Mapping[str, int]] = {"int8": 4, "int16": 8}  # bytes of a sum, by the element type of inputs
 
 
 def has_tail(default_target: str, target: Target) -> bool:
@@ -186,6 +188,8 @@ def _kernel_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
             yield _PRODUCT
     if op.type == "SOFTMAX" and first == "int16":
         yield from (_TABLE,) * 2
+    if op.type == _LSTM and build.kernels.startswith("cmsis-nn") and first in _SUMS:  # of each row of weights
+        yield from (_SUMS[first] * graph.tensors[op.outputs[0]].shape[-1],) * 8
     if op.type in _COPIED:
         yield 4 + 4 * len(graph.tensors[op.outputs[0]].shape)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
-import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgemem.errors import RuntimeBindError
+from edgemem.replay.forks import in_children
 from edgemem.replay.library import Handle, find_library, library
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class Arena:
         self._memory: ArenaMemory | None = None
         self._bytes = np.empty(0, np.uint8)
         self._closed = False
-        _ALL.add(self)
+        in_children(self, Arena._start_again)
         if capacity:
             self.reserve(capacity)
 
@@ -185,15 +184,3 @@ class Arena:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-_ALL: weakref.WeakSet[Arena] = weakref.WeakSet()
-
-
-def _start_again() -> None:
-    for arena in list(_ALL):
-        arena._start_again()  # noqa: SLF001 - of this module
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_again)

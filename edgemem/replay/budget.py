@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edgemem.errors import BudgetExceededError
 from edgemem.replay.library import Handle, library
-from edgemem.replay.parts import unit_of, units_of
+from edgemem.replay.parts import UNITS, unit_of, units_of
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.room import Room
 from edgemem.replay.stack import is_on
@@ -154,7 +154,7 @@ class BudgetedReplayer(Replayer):
 
     def _sliced(self) -> tuple[int, int]:
         size, most = super()._sliced()
-        return size, min(most, max(self._cap.most // max(self._learner.run_bytes, 1), 1))
+        return size, min(most, max(self._cap.most * UNITS // max(self._learner.run_bytes, 1), UNITS))
 
     def _begin_alone(self) -> None:
         """The run inside, which is the only one, has all memory for itself: no idle arena, and no plan."""

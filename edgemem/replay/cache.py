@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from edgemem import planfile
 from edgemem.errors import EdgememError
-from edgemem.native.digest import sha256
 from edgemem.proof import prove
+from edgemem.replay.digest import sha256
 from edgemem.system.caches import cache_folder, last_used, prune
 from edgemem.system.files import write_entry
 from edgemem.system.regular_files import read_bounded

@@ -49,6 +49,7 @@ class Family:
     Attributes:
         is_repeatable: as the signature of its runs says.
         only: the plan that serves every run now; None while there are several, or while something is to be decided.
+        is_settled: nothing is to be learnt from its next run, which one plan serves or one of the smaller ones.
         reason: why the plan in the file is not used, or why the family runs plainly; "" otherwise.
         deviation: what the last run that did not fit had left over; "" before there was one.
         gate: held by a run that others of the family wait for, and while a plan is made.
@@ -69,6 +70,7 @@ class Family:
     learning: int = 0
     smaller: tuple[SmallPlan, ...] | None = None
     wants_smaller: bool = False
+    is_settled: bool = False
     is_plain: bool = False
     is_single: bool = False
     latest: ReadyPlan | None = None
@@ -163,9 +165,9 @@ class Family:
         self.settle()
 
     def settle(self) -> None:
-        """Decide whether one plan serves every run from now on."""
-        is_settled = not (self.learning or self.is_plain or self.smaller or self.wants_smaller)
-        self.only = self.whole if is_settled else None
+        """Decide whether one plan serves every run from now on, or those of smaller runs and it do."""
+        self.is_settled = self.whole is not None and not (self.learning or self.is_plain or self.wants_smaller)
+        self.only = self.whole if self.is_settled and not self.smaller else None
 
     @property
     def is_undecided(self) -> bool:

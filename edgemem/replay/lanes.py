@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from dataclasses import dataclass, field
@@ -10,8 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from edgemem.replay.context import Context
+from edgemem.replay.forks import in_children
 from edgemem.replay.parts import ArenaParts
-from edgemem.replay.turns import Turns
+from edgemem.replay.turns import Queue, Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +63,16 @@ class Lane:
     since: float = 0.0
 
 
+class _Turn(Waiter):
+    """A run that waits for a lane."""
+
+    __slots__ = ("lane",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lane: Lane | None = None
+
+
 class Lanes:
     """Up to `most` lanes; a run that finds none waits for its turn.
 
@@ -75,7 +85,6 @@ class Lanes:
     Attributes:
         most: lanes at once; of lanes without an arena there is no limit.
         parts: of arenas, for runs in lanes without one.
-        has_waited: whether a run ever waited for a lane.
     """
 
     def __init__(self, kind: int, make: Callable[..., ArenaMemory], most: int, shared: Arena | None) -> None:
@@ -87,14 +96,18 @@ class Lanes:
         self._idle: list[Lane] = []
         self._counts: list[list[int]] = []
         self._is_closed = False
-        self.has_waited = False
         self.start_again()
-        _ALL.add(self)
+        in_children(self, Lanes.start_again)
+
+    @property
+    def has_waited(self) -> bool:
+        """Whether a run ever waited for a lane."""
+        return self._queue.has_waited
 
     def start_again(self) -> None:
         """Begin with the idle lanes alone."""
         self._lock = threading.Lock()
-        self._turns = Turns()
+        self._queue: Queue[_Turn] = Queue()
         self._lanes: weakref.WeakSet[Lane] = weakref.WeakSet(self._idle)
         self.parts.start_again()
 
@@ -110,8 +123,14 @@ class Lanes:
         found = self._found()
         if found is not None:
             return found
-        self.has_waited = True
-        return self._turns.wait(self._found)
+
+        def takes(turn: _Turn) -> bool:
+            turn.lane = self._found()
+            return turn.lane is not None
+
+        lane = self._queue.enter(_Turn(), takes).lane
+        assert lane is not None
+        return lane
 
     def take_bare(self) -> Lane:
         """A lane without an arena, of which there is no limit, until `give`."""
@@ -123,16 +142,27 @@ class Lanes:
         self.drop_memory(lane)
         return lane
 
+    def take_part(self, needed: int, limits: Callable[[], tuple[int, int]]) -> Lane:
+        """As `take_bare`, with a part of an arena; the arguments and errors are those of `ArenaParts.take`."""
+        part = self.parts.take(needed, limits)
+        lane = self.take_bare()
+        lane.part = part
+        return lane
+
     def give(self, lane: Lane) -> None:
-        """Let other runs have it."""
+        """Let other runs have it, and its part of an arena."""
+        part = lane.part
+        if part is not None:
+            lane.part = None
+            self.parts.give(part)
         self._idle.append(lane)
-        if self._turns or self._is_closed:
+        if self._queue.waiting or self._is_closed:
             self._given()
 
     def _given(self) -> None:
         if self._is_closed:
             self.close()
-        self._turns.next()
+        self._queue.serve()
 
     def _found(self) -> Lane | None:
         return self.take_idle() or self._new()
@@ -208,11 +238,12 @@ class Lanes:
                 try:
                     lane = self._idle.pop(0)
                 except IndexError:
-                    return
+                    break
                 try:
                     call(lane)
                 finally:
-                    self.give(lane)
+                    self._idle.append(lane)
+        self._given()
 
     def counters(self, plain_runs: int, replans: int) -> Counters:
         """What has happened so far, with the runs outside the lanes and the plans that were made anew."""
@@ -235,16 +266,3 @@ class Lanes:
             self.drop_memory(lane)
             lane.context.close()
         self.parts.close()
-
-
-_ALL: weakref.WeakSet[Lanes] = weakref.WeakSet()
-
-
-def _start_again() -> None:
-    """In a forked child nothing runs: the lanes of its parent's other threads are lost, and so may be their locks."""
-    for lanes in list(_ALL):
-        lanes.start_again()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_again)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from typing import TYPE_CHECKING, Final
 
@@ -25,36 +26,74 @@ def unit_of(size: int) -> int:
 
 def units_of(needed: int, size: int) -> int:
     """How many units of an arena of `size` bytes have `needed` bytes."""
-    return next((units for units in (1, 2, 4, 8) if needed <= units * unit_of(size)), UNITS)
+    units = -(-needed // unit_of(size))
+    return min(1 << max(units - 1, 0).bit_length(), UNITS)
+
+
+def _blocks(units: int) -> list[int]:
+    """The parts of so many units that an arena may be cut into, a bit for each unit."""
+    return [(1 << units) - 1 << begin for begin in range(0, UNITS, units)]
+
+
+def _missing(units: int) -> int:
+    """What an arena of so many units lacks, a bit for each."""
+    return _ALL >> units << units
+
+
+_ALL: Final = (1 << UNITS) - 1
+_BLOCKS: Final = {units: _blocks(units) for units in (1, 2, 4, 8, UNITS)}
 
 
 class _SlicedArena:
     """An arena in units, and the memory of its parts, which is kept for the next run of the same size."""
 
-    __slots__ = ("parts", "taken", "unit", "whole")
+    __slots__ = ("bits", "kept", "missing", "parts", "taken", "unit", "whole")
 
-    def __init__(self, whole: ArenaMemory) -> None:
+    def __init__(self, whole: ArenaMemory, units: int) -> None:
         self.whole = whole
-        self.unit = whole.size // UNITS
-        self.parts: dict[tuple[int, int], ArenaMemory] = {}
+        self.unit = whole.size // units
+        self.missing = _missing(units)
+        self.parts: dict[int, ArenaMemory] = {}  # by the bits of their units
         self.taken: weakref.WeakSet[ArenaPart] = weakref.WeakSet()
+        self.bits = (
+            self.missing
+        )  # of units that are taken, or not there; at times those of parts, too, that an exception took away
+        self.kept = 0  # of units that the run that looks must leave to others
 
     def free(self, units: int) -> int | None:
-        """The first unit of a free part of so many."""
-        taken = {k for part in self.taken for k in range(part.begin, part.begin + part.size)}
-        return next((k for k in range(0, UNITS, units) if taken.isdisjoint(range(k, k + units))), None)
+        """A free part of so many units, as bits, without those that are kept for others."""
+        found = self._free(units)
+        if found is None:
+            self.bits = self.missing | sum(part.bits for part in self.taken)
+            found = self._free(units)
+        return found
 
-    def memory(self, begin: int, units: int) -> ArenaMemory:
-        """Of a part that is free. Raises MemoryError if a block of an earlier run lies in it."""
-        found = self.parts.get((begin, units))
+    def _free(self, units: int) -> int | None:
+        used = self.bits | self.kept
+        for block in _BLOCKS[units]:
+            if not block & used:
+                return block
+        return None
+
+    def give_to(self, part: ArenaPart, block: int) -> None:
+        """Let it have a part that is free. Raises MemoryError if a block of an earlier run lies in it."""
+        found = self.parts.get(block)
         if found is not None and found.left:
             raise MemoryError
         if found is None:
-            for key in [(k, n) for k, n in self.parts if k < begin + units and begin < k + n]:
-                self.parts.pop(key).close()
-            found = self.whole.part(begin * self.unit, units * self.unit)
-            self.parts[begin, units] = found
-        return found
+            for other in [other for other in self.parts if other & block]:
+                self.parts.pop(other).close()
+            begin = (block & -block).bit_length() - 1
+            found = self.whole.part(begin * self.unit, block.bit_count() * self.unit)
+            self.parts[block] = found
+        part.arena, part.bits, part.memory = self, block, found
+        self.taken.add(part)
+        self.bits |= block
+
+    def take_back(self, part: ArenaPart) -> None:
+        """It is free again."""
+        self.taken.discard(part)
+        self.bits &= ~part.bits
 
     def close_if_free(self) -> None:
         """Release the memory, although frames of a failed run may still refer to it; not while something runs in it."""
@@ -66,19 +105,21 @@ class _SlicedArena:
 
 
 class ArenaPart(Waiter):
-    """What a run has of an arena: `size` units from `begin`."""
+    """What a run has of an arena: `size` units."""
 
-    __slots__ = ("arena", "begin", "memory")
+    __slots__ = ("arena", "bits", "memory")
 
     def __init__(self) -> None:
         super().__init__()
-        self.begin = 0
+        self.bits = 0
         self.arena: _SlicedArena | None = None
         self.memory: ArenaMemory | None = None
 
 
 class ArenaParts:
-    """Arenas of one size; a run that finds no part of one free waits. One of an earlier size goes with its last run.
+    """Arenas of one size, and a smaller one of what is left; a run that finds no part of one free waits.
+
+    An arena of an earlier size goes with its last run.
 
     Args:
         make: an arena for parts, by its size in bytes.
@@ -97,43 +138,72 @@ class ArenaParts:
     def take(self, needed: int, limits: Callable[[], tuple[int, int]]) -> ArenaPart:
         """A part of `needed` bytes, until `give`. Raises as `make` if there is no memory for an arena.
 
-        No run goes into as many of the arenas, those in which least is taken, as it has to let others pass (`Queue`).
+        Those that it must leave room for (`Queue.first`) have parts kept for them, in which the fewest units are taken.
+        It gets none of these, so that the runs there come to an end.
 
         Args:
             needed: bytes.
-            limits: the bytes that an arena has now, and how many of them there may be.
+            limits: the bytes that an arena has now, and how many units all arenas may have together.
         """
-        part = ArenaPart()
 
-        def takes() -> bool:
+        def takes(part: ArenaPart) -> bool:
             size, most = limits()
             size = max(size, needed)  # the plan of a run that waits may have become smaller
             part.size = units_of(needed, size)
-            for arena in [arena for arena in self._arenas if arena.unit != unit_of(size)]:
-                self._drop_if_free(arena)
-            return self._found(part, unit_of(size), max(most - sum(map(len, self.queue.first(part))), 0))
+            unit = unit_of(size)
+            for arena in self._arenas[:]:
+                if arena.unit != unit or arena.missing not in (0, _missing(most % UNITS)):
+                    self._drop_if_free(arena)
+            return self._found(part, unit, most)
 
-        return self.queue.enter(part, takes)
+        return self.queue.enter(ArenaPart(), takes)
 
     def _found(self, part: ArenaPart, unit: int, most: int) -> bool:
-        # The fullest arena, so that another one stays whole for a run of the largest.
-        for arena in sorted(self._arenas, key=lambda arena: -sum(taken.size for taken in arena.taken))[:most]:
-            begin = arena.free(part.size) if arena.unit == unit else None
-            if begin is None:
+        arenas = [arena for arena in self._arenas if arena.unit == unit]
+        for arena in arenas:
+            arena.kept = 0
+        free = most - sum(-(-arena.whole.size // unit) for arena in self._arenas)
+        if self.queue.waiting:
+            free = self._keep(part, arenas, free)
+        if len(arenas) > 1:  # the fullest first, so that another one stays whole for a run of the largest
+            arenas.sort(key=lambda arena: -arena.bits.bit_count())
+        for arena in arenas:
+            block = arena.free(part.size)
+            if block is None:
                 continue
             try:
-                part.memory = arena.memory(begin, part.size)
+                arena.give_to(part, block)
             except MemoryError:  # a block that outlived its run; the arena goes with its last run
                 self._arenas.remove(arena)
                 arena.close_if_free()
-            else:
-                part.arena, part.begin = arena, begin
-                arena.taken.add(part)
-                return True
-        if len(self._arenas) >= most:
+                return self._found(part, unit, most)
+            return True
+        units = UNITS if free >= UNITS else min(free, most % UNITS)
+        if units < part.size or (units < UNITS and any(arena.missing for arena in arenas)):
             return False
-        self._arenas.append(_SlicedArena(self._make(UNITS * unit)))
-        return self._found(part, unit, most)
+        made = _SlicedArena(self._make(units * unit), units)
+        self._arenas.append(made)
+        made.give_to(part, _BLOCKS[part.size][0])
+        return True
+
+    def _keep(self, part: ArenaPart, arenas: list[_SlicedArena], free: int) -> int:
+        """Keep parts of the arenas for those before it; how many of `free` units that no arena has are left to it."""
+        for other in itertools.chain(*self.queue.first(part)):
+            if other.size <= free:
+                free -= min(free, UNITS)
+                continue
+            blocks = [
+                ((arena.bits & block).bit_count(), k, block)
+                for k, arena in enumerate(arenas)
+                for block in _BLOCKS[other.size]
+                if not (arena.kept | arena.missing) & block
+            ]
+            for arena in arenas if not blocks else ():
+                arena.kept = _ALL
+            if blocks:
+                _, k, block = min(blocks)
+                arenas[k].kept |= block
+        return free
 
     def _drop_if_free(self, arena: _SlicedArena) -> None:
         if not arena.taken:
@@ -143,13 +213,14 @@ class ArenaParts:
     def give(self, part: ArenaPart) -> None:
         """Let other runs have it."""
         with self.queue.lock:
-            if part.arena is not None:
-                part.arena.taken.discard(part)
-                if part.arena not in self._arenas:
-                    part.arena.close_if_free()
+            arena = part.arena
+            if arena is not None:
+                arena.take_back(part)
+                if arena not in self._arenas:
+                    arena.close_if_free()
                 elif self._is_closed:
-                    self._drop_if_free(part.arena)
-        self.queue.turns.all()
+                    self._drop_if_free(arena)
+        self.queue.serve()
 
     def drop_idle(self) -> None:
         """Release the arenas in which nothing runs now."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import weakref
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -19,9 +18,11 @@ from edgemem.errors import RuntimeBindError
 from edgemem.replay.arena import ArenaMemory
 from edgemem.replay.call import Call
 from edgemem.replay.context import POISON, RECORD, is_inside_run
+from edgemem.replay.forks import in_children
 from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import Learner
 from edgemem.replay.library import HOST, Stats, library
+from edgemem.replay.parts import UNITS
 from edgemem.replay.policy import ReplayPolicy
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Replayer:
         self._plain_runs = 0
         self._is_direct = shared is None  # the usual way of a run, in few steps
         self._learning = 0
-        _ALL.add(self)
+        in_children(self, type(self).start_again)
 
     def family(self, signature: Signature) -> Family:
         """The family of runs that are called like this. Raises InvalidPlanError if a plan in the file is refused."""
@@ -94,20 +95,23 @@ class Replayer:
         `described` tells the signature with the shapes of this run; it is called only where they matter.
         """
         generation = self._learner.generation
-        served = family.only
-        if served is None or not self._is_direct:
+        served = family.only if self._is_direct else self._settled(family, described)
+        if served is None:
             return self._decide(Call(family, generation, described, call, arguments))
         # The usual case, in few steps: they are all that a run costs.
         self.current = family
-        lane = self._lanes.take_idle()
+        lane = self._lanes.take_idle() if self._is_direct else self._lane(served)
         if lane is None:
             return self._replayed(Call(family, generation, described, call, arguments), served)
         try:
-            context, memory = lane.context, lane.memory
+            context, memory, part = lane.context, lane.memory, lane.part
+            if part is not None:
+                memory = part.memory
+            elif lane.generation != generation:
+                memory = None
             is_ready = (
                 memory is not None
                 and memory.size >= served.ready.size
-                and lane.generation == generation
                 and context.begin_replay(served.ready, memory, self._flags)
             )
             if is_ready:
@@ -121,12 +125,8 @@ class Replayer:
         if not is_ready:
             self._lanes.give(lane)
             return self._replayed(Call(family, generation, described, call, arguments), served)
-        self._last = context.raw_stats()
-        lane.counts[0] += 1
-        if is_whole:
-            self._complete = self._last
-            lane.counts[1] += 1
-        else:
+        self._count(lane, is_whole)
+        if not is_whole:
             self._deviated(Call(family, generation, described, call, arguments), lane, served)
         self._lanes.give(lane)
         if not is_whole:
@@ -195,6 +195,14 @@ class Replayer:
                 family.is_pending = True
                 self._learner.plan(family, events, signature, is_asked=True)
         return result
+
+    def _settled(self, family: Family, described: Callable[[], Signature]) -> ReadyPlan | None:
+        """The plan of a run that has a part of an arena, if there is nothing to decide."""
+        if self._learning or self._shared is not None or self._learner.is_closed or not family.is_settled:
+            return None
+        if is_inside_run(self._kind, _RUNS):  # the other run may have what this one would wait for
+            return None
+        return family.only or family.small_for(described().inputs) or family.whole
 
     def _decide(self, run: Call[_Result]) -> _Result:
         """A run of a family that has no plan, has several, or may get another one."""
@@ -285,9 +293,6 @@ class Replayer:
             return result, is_whole, events
         finally:
             lane.context.end_if_active()
-            part, lane.part = lane.part, None
-            if part is not None:
-                self._lanes.parts.give(part)
             self._lanes.give(lane)
             if not is_whole:
                 self._learner.leave_pool(run.family, run.generation)
@@ -306,17 +311,22 @@ class Replayer:
             return run(), False, None
         result = run()
         is_whole = context.end() and served is not None
-        self._last = context.raw_stats()
+        self._count(lane, is_whole)
+        if not is_whole and served is not None:
+            self._deviated(run, lane, served)
+        if not flags & RECORD:
+            return result, is_whole, b""
+        if context.stats().failed:
+            self._learner.give_up(run.family, "the run made more requests than can be recorded")
+            return result, is_whole, None
+        return result, is_whole, context.take_events()
+
+    def _count(self, lane: Lane, is_whole: bool) -> None:
+        self._last = lane.context.raw_stats()
         lane.counts[0] += 1
         if is_whole:
             self._complete = self._last
             lane.counts[1] += 1
-        elif served is not None:
-            self._deviated(run, lane, served)
-        if context.stats().failed and flags & RECORD:
-            self._learner.give_up(run.family, "the run made more requests than can be recorded")
-            return result, is_whole, None
-        return result, is_whole, context.take_events() if flags & RECORD else b""
 
     def _begun(self, lane: Lane, served: ReadyPlan, memory: ArenaMemory, flags: int) -> bool:
         """Begin a replay; False where that is impossible, as inside another run of this thread."""
@@ -351,17 +361,14 @@ class Replayer:
         """A lane for a run, with a part of an arena, once runs have parts of one."""
         if not self._learner.has_smaller or self._shared is not None:
             return self._lanes.take()
-        part = None
         if served is not None and served.ready.size <= self._learner.arena_size:
             with suppress(MemoryError):  # which the lane will find again
-                part = self._lanes.parts.take(served.ready.size, self._sliced)
-        lane = self._lanes.take_bare()
-        lane.part = part
-        return lane
+                return self._lanes.take_part(served.ready.size, self._sliced)
+        return self._lanes.take_bare()
 
     def _sliced(self) -> tuple[int, int]:
-        """The bytes of an arena of which runs have parts, and how many there may be."""
-        return self._learner.arena_size, self._lanes.most
+        """The bytes of an arena of which runs have parts, and how many units of them there may be."""
+        return self._learner.arena_size, self._lanes.most * UNITS
 
     def _deviated(self, run: Call[_Result], lane: Lane, served: ReadyPlan) -> None:
         """A run did not fit into its plan."""
@@ -383,15 +390,3 @@ class Replayer:
 
 
 _RUNS: Final = (Replayer.run.__code__, Replayer._in_lane.__code__)  # noqa: SLF001
-
-_ALL: weakref.WeakSet[Replayer] = weakref.WeakSet()
-
-
-def _start_again() -> None:
-    """In a forked child: locks may have been held by threads that are not there, and no plan is being made."""
-    for replayer in list(_ALL):
-        replayer.start_again()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_again)

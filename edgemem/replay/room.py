@@ -22,34 +22,36 @@ class Room:
 
         A run that needs more than that is let in when no other is inside. The order is that of `Queue`.
         """
-        place = Waiter(size)
 
-        def takes() -> bool:
-            larger, smaller = self.queue.first(place)
-            if self._alone or larger:
+        def takes(place: Waiter) -> bool:
+            if self._alone:
                 return False
+            larger, smaller = self.queue.first(place)
             others = [*self._inside, *smaller]
             if others and sum(other.size for other in others) + size > most:
                 return False
+            for first in larger:  # it may go beside each of them, with those that came since and do
+                since = sum(other.size for other in self._inside if other.since > first.since)
+                if first.size + since + size > most:
+                    return False
             self._inside.add(place)
             return True
 
-        return self.queue.enter(place, takes)
+        return self.queue.enter(Waiter(size), takes)
 
     def enter_alone(self) -> Waiter:
         """As the only run; runs that come later wait."""
         place = Waiter()
         self._alone.add(place)
 
-        def look() -> Waiter | None:
-            with self.queue.lock:
-                if self._inside:
-                    return None
-                self._inside.add(place)
-                return place
+        def takes(place: Waiter) -> bool:
+            if self._inside:
+                return False
+            self._inside.add(place)
+            return True
 
         try:
-            return look() or self.queue.turns.wait(look)
+            return self.queue.enter(place, takes)
         except BaseException:
             self.leave(place)
             raise
@@ -59,4 +61,4 @@ class Room:
         with self.queue.lock:
             self._inside.discard(place)
             self._alone.discard(place)
-        self.queue.turns.all()
+        self.queue.serve()

@@ -76,7 +76,7 @@ def trim_heap() -> None:
 
     try:
         ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, AttributeError):
+    except (OSError, AttributeError, TypeError):  # Windows, where None names no library, raises TypeError
         return
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from edgemem.errors import RuntimeBindError
-from edgemem.native.digest import sha256
+from edgemem.replay.digest import sha256
 from edgemem.replay.library import library
 from edgemem.replay.logger import logger
 from edgemem.system.caches import cache_folder

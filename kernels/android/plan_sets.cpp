@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "android/containers.h"
+#include "planner/common/builtins.h"
 
 namespace edgemem {
 
@@ -172,7 +173,7 @@ std::int64_t size_of(const Numbers& sizes, std::size_t record, std::size_t rank)
   for (std::size_t k = 0; k < rank; ++k) {
     const std::int64_t side = sizes[record * rank + k];
     if (side < 0) throw Refusal("record %zu has a negative size", record);
-    if (__builtin_mul_overflow(product, side, &product)) throw Refusal("record %zu is too large", record);
+    if (multiply_overflows(product, side, &product)) throw Refusal("record %zu is too large", record);
   }
   return product;
 }

@@ -3,7 +3,6 @@
 namespace nb = nanobind;
 
 void bind_caching(nb::module_& m);
-void bind_digest(nb::module_& m);
 void bind_offsets(nb::module_& m);
 void bind_proof(nb::module_& m);
 void bind_recompute(nb::module_& m);
@@ -13,10 +12,9 @@ void bind_shared_objects(nb::module_& m);
 
 NB_MODULE(_kernels, m) {
   m.doc() =
-      "Hot loops of the strategies, the proof and the simulators, and SHA-256. Every function checks its arrays and "
-      "releases the GIL.";
+      "Hot loops of the strategies, the proof and the simulators. Every function checks its arrays and releases the "
+      "GIL.";
   bind_caching(m);
-  bind_digest(m);
   bind_offsets(m);
   bind_proof(m);
   bind_recompute(m);

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import onnx
@@ -10,9 +11,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import edgemem
+from edgemem.errors import ModelError
 from edgemem.runtime.webgpu.executor import GpuExecutor
 from models.build import build_tflite
 from tests.dawn import on_dawn
+from tests.tflite_operators import Input, build, random_feeds
+from tests.tflite_operators import run as run_litert
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,8 +110,11 @@ def test_dawn_takes_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
 
 
-def _with_dequantize(content: bytes) -> bytes:
-    """A .tflite file whose weights of convolutions are int8 with a scale a channel, behind DEQUANTIZE."""
+def _with_int8(content: bytes, *, dequantize: bool) -> bytes:
+    """A .tflite file whose weights of convolutions are int8 with a scale a channel.
+
+    They are behind `dequantize`, or read as they are by operators whose other tensors are floats (dynamic range).
+    """
     schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
     flatbuffers = pytest.importorskip("flatbuffers")
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
@@ -136,11 +143,15 @@ def _with_dequantize(content: bytes) -> bytes:
         data = schema.BufferT()
         data.data = np.rint(values / scales.reshape(along)).astype(np.int8).tobytes()
         model.buffers.append(data)
+        floats.buffer = 0
+        if not dequantize:
+            op.inputs = [op.inputs[0], len(graph.tensors), *op.inputs[2:]]
+            graph.tensors.append(stored)
+            continue
         made = schema.OperatorT()
         made.opcodeIndex = len(model.operatorCodes) - 1
         made.inputs, made.outputs = [len(graph.tensors)], [op.inputs[1]]
         graph.tensors.append(stored)
-        floats.buffer = 0
         before.append(made)
     graph.operators = [*before, *graph.operators]
     builder = flatbuffers.Builder(len(content))
@@ -148,27 +159,59 @@ def _with_dequantize(content: bytes) -> bytes:
     return bytes(builder.Output())
 
 
-def test_weights_behind_dequantize_of_tflite_stay_int8() -> None:
-    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+def test_int8_weights_of_tflite_stay_int8() -> None:
+    """Behind DEQUANTIZE, and of a file of dynamic range, whose float32 sums are those of the first."""
     floats = build_tflite("mobilenet_v2_tflite", size="small")
-    model = _with_dequantize(floats)
-    litert = interpreter.Interpreter(model_content=model)
-    litert.allocate_tensors()
-    (given,), (made,) = litert.get_input_details(), litert.get_output_details()
-    x = np.random.default_rng(8).standard_normal(given["shape"]).astype(np.float32)
-    litert.set_tensor(given["index"], x)
-    litert.invoke()
-    exact = litert.get_tensor(made["index"])
-    sizes = {}
-    for name, content in (("int8", model), ("floats", floats)):
+    behind, dynamic = (_with_int8(floats, dequantize=flag) for flag in (True, False))
+    feeds = random_feeds(behind, 8)
+    (x,) = feeds.values()
+    (exact,) = run_litert(behind, feeds).values()
+    found, sizes = [], []
+    for content in (behind, dynamic, floats):
         with GpuExecutor(content, poison=True) as executor:
             (port,) = executor.get_inputs()
-            (found,) = executor.run(None, {port.name: x})
-            sizes[name] = executor.memory_report.details["weights"]
-        if name == "int8":
-            assert exact.std() > 1e-5
-            np.testing.assert_allclose(found, exact, rtol=0, atol=1e-4 * np.abs(exact).max())
-    assert sizes["int8"] < 0.6 * sizes["floats"]  # the last layer and the smallest ones are floats
+            found += executor.run(None, {port.name: x})
+            sizes.append(executor.memory_report.details["weights"])
+    assert exact.std() > 1e-5
+    np.testing.assert_allclose(found[0], exact, rtol=0, atol=1e-4 * np.abs(exact).max())
+    np.testing.assert_array_equal(found[1], found[0])
+    assert sizes[0] == sizes[1] < 0.6 * sizes[2]  # the last layer and the smallest ones are floats
+    (rounded,) = run_litert(dynamic, feeds).values()  # LiteRT takes the file, and rounds activations
+    assert 1e-4 < np.abs(rounded - exact).max() / np.abs(exact).max() < 0.2
+
+
+# Input, weights, axis of the output's channels, sum.
+DYNAMIC: Final = {
+    "FullyConnected": ((1, 192), (8, 192), 0, "bk,ok->bo"),
+    "Conv2D": ((1, 5, 5, 8), (8, 5, 5, 8), 0, "bhwc,ohwc->bo"),
+    "DepthwiseConv2D": ((1, 12, 12, 8), (1, 12, 12, 8), 3, "bhwc,bhwc->bc"),
+}
+
+
+@pytest.mark.parametrize("channels", [1, 8])
+@pytest.mark.parametrize("kind", DYNAMIC)
+def test_dynamic_range_is_the_dequantised_sum_in_float64(kind: str, channels: int) -> None:
+    """Weights with a scale for all or one for each channel."""
+    given, shape, axis, sum_of = DYNAMIC[kind]
+    random = np.random.default_rng(9)
+    counts = random.integers(-127, 128, shape).astype(np.int8)
+    scales = random.uniform(0.01, 0.03, channels).astype(np.float32)
+    x, bias = (random.standard_normal(n).astype(np.float32) for n in (given, 8))
+    made = ((1, 8), "float32") if len(given) == 2 else ((1, 1, 1, 8), "float32")
+    options: dict[str, Any] = {} if len(given) == 2 else {"padding": 1, "strideH": 1, "strideW": 1}
+    names = {"FullyConnected": "FULLY_CONNECTED", "Conv2D": "CONV_2D", "DepthwiseConv2D": "DEPTHWISE_CONV_2D"}
+    weights = Input(shape, "int8", counts, scales.tolist(), axis)
+    inputs = [Input(given), weights, Input.of(bias)]
+    data = build(names[kind], inputs, [made], (f"{kind}Options", options))
+    along = [-1 if k == axis and channels > 1 else 1 for k in range(len(shape))]
+    exact = np.einsum(sum_of, x.astype(np.float64), counts * scales.astype(np.float64).reshape(along)) + bias
+    with GpuExecutor(data, poison=True) as executor:
+        (found,) = executor.run(None, {executor.get_inputs()[0].name: x})
+        assert executor.memory_report.details["weights"] < 2.5 * counts.size  # bytes
+    np.testing.assert_allclose(found.reshape(exact.shape), exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+    inputs[1] = replace(weights, scales=[0.1] * 3)
+    with pytest.raises(ModelError, match="weights have another number of scales than of channels"):
+        GpuExecutor(build(names[kind], inputs, [made], (f"{kind}Options", options)))
 
 
 def test_one_weight_that_is_no_multiple_keeps_floats() -> None:

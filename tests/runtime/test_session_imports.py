@@ -100,7 +100,7 @@ def test_a_session_imports_neither_openssl_nor_what_graphs_and_commands_need(tmp
     for wanted in ("made now", "cache"):
         source, opened, modules = imported(model, tmp_path / "plans")
         assert source == wanted
-        assert "edgemem.native.digest" in opened
+        assert "edgemem.replay.digest" in opened
         assert not opened & (_UNWANTED | _UNWANTED_TO_OPEN)
         assert "edgemem.proof.sweep" in modules
         assert not modules & _UNWANTED

@@ -124,9 +124,9 @@ def test_no_run_overtakes_a_larger_one_that_waits() -> None:
     goes_on, order = threading.Event(), list[str]()
     threads = begun(program, 2, goes_on)
     for size, name in ((MOST, "large"), (2, "small")):
-        waiting = len(program.replayer._lanes.parts.queue)
+        waiting = len(program.replayer._lanes.parts.queue.waiting)
         threads += at_once(partial(run, program, size, partial(order.append, name)))
-        until(lambda waiting=waiting: len(program.replayer._lanes.parts.queue) > waiting)  # type: ignore[misc]
+        until(lambda waiting=waiting: len(program.replayer._lanes.parts.queue.waiting) > waiting)  # type: ignore[misc]
     assert order == []
     goes_on.set()
     joined(threads)
@@ -251,7 +251,7 @@ def test_nothing_is_wanted_that_may_not_be_recorded(record: Any) -> None:
     signature = Signature("run", (("x", "float", (MOST,)),))
     with program.replayer.learning():
         run(program, MOST)
-    program.replayer._lanes.has_waited = True
+    program.replayer._lanes._queue.has_waited = True
     run(program, 2)
     assert program.replayer.family(signature).only is not None
 
@@ -260,7 +260,7 @@ def test_a_run_of_no_elements_is_no_sample() -> None:
     """Nothing grows with its elements."""
     program = Program(most_arenas=1)
     run(program, MOST)
-    program.replayer._lanes.has_waited = True
+    program.replayer._lanes._queue.has_waited = True
     run(program, 2)  # asks for plans
     assert program.replayer.current is not None
     for shape, is_sample in ((0, False), (2, True), (MOST, False)):

@@ -13,22 +13,23 @@ import pytest
 
 from edgemem.replay import parts, room, turns
 from edgemem.replay.arena import ArenaMemory
-from edgemem.replay.library import library
+from edgemem.replay.lanes import Lanes
+from edgemem.replay.library import HOST, library
 from edgemem.replay.parts import UNITS, ArenaParts, unit_of
 from edgemem.replay.room import Room
-from edgemem.replay.turns import MOST_PASSED, Turns
+from edgemem.replay.turns import MOST_PASSED
 from tests.interrupts import interrupted
 from tests.runtime.test_small_runs import at_once, joined, until
 
 
-def test_parts_never_lie_on_each_other() -> None:
+@pytest.mark.parametrize("most", [3 * UNITS, 2 * UNITS + 5, UNITS])
+def test_parts_never_lie_on_each_other(most: int) -> None:
     """Random parts, given back in any order, against a list of the bytes that are in use."""
     rng = random.Random(0)
-    most, size = 3, 64 * UNITS * 5 - 100
+    size = 64 * UNITS * 5 - 100
     given = ArenaParts(partial(ArenaMemory, has_parts=True))
     taken: list[parts.ArenaPart] = []
     for _ in range(2000):
-        free = most * UNITS - sum(part.size for part in taken)
         needed = rng.choice([1, unit_of(size), 2 * unit_of(size), 3 * unit_of(size), size])
         units = parts.units_of(needed, size)
         if rng.random() < 0.5 and any(fits(taken, given, units, most)):
@@ -38,11 +39,9 @@ def test_parts_never_lie_on_each_other() -> None:
             taken.append(part)
             places = sorted(place(part) for part in taken)
             assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(places))
-            assert given.bytes() <= most * unit_of(size) * UNITS
-            assert sum(part.size for part in taken) <= most * UNITS
+            assert given.bytes() <= most * unit_of(size)
         elif taken:
             given.give(taken.pop(rng.randrange(len(taken))))
-        assert free >= 0
     for part in taken:
         given.give(part)
     given.drop_idle()
@@ -57,16 +56,17 @@ def place(part: parts.ArenaPart) -> tuple[int, int]:
 
 def fits(taken: list[parts.ArenaPart], given: ArenaParts, units: int, most: int) -> list[bool]:
     """For each place of so many units, aligned to as many, in an arena that there is or may be: whether it is free."""
-    found = [len(given._arenas) < most]
+    free = most - sum(arena.whole.size // arena.unit for arena in given._arenas)
+    found = [units <= free]
     for arena in given._arenas:
-        used = {k for s in taken if s.arena is arena for k in range(s.begin, s.begin + s.size)}
-        found += [not used & set(range(k, k + units)) for k in range(0, UNITS, units)]
+        used = arena.missing + sum(part.bits for part in taken if part.arena is arena)
+        found += [not used >> k & (1 << units) - 1 for k in range(0, UNITS, units)]
     return found
 
 
 def enter(given: Any, size: int, most: int) -> Any:
     """Into a `Room`, or into a part of the one arena of `ArenaParts`."""
-    return given.enter(size, most) if isinstance(given, Room) else given.take(size, lambda: (most, 1))
+    return given.enter(size, most) if isinstance(given, Room) else given.take(size, lambda: (most, UNITS))
 
 
 def leave(given: Any, place: Any) -> None:
@@ -88,14 +88,14 @@ def test_larger_runs_that_come_later_let_a_smaller_one_in(kind: str) -> None:
         leave(given, place)
 
     threads = at_once(partial(go, 64))
-    until(lambda: len(given.queue) == 1)
+    until(lambda: len(given.queue.waiting) == 1)
 
     def stream() -> None:
         for _ in range(30):
             go(size)
 
     threads += at_once(*[stream] * 3)
-    until(lambda: len(given.queue) == 4)
+    until(lambda: len(given.queue.waiting) == 4)
     leave(given, first)
     joined(threads)
     assert sorted(order) == [64] + [size] * 90
@@ -114,7 +114,7 @@ def test_an_interrupted_wait_to_be_alone_keeps_no_run_out() -> None:
             kept.append(error)
 
     threads = at_once(wait)
-    until(lambda: given.queue.turns)
+    until(lambda: given.queue.waiting)
     ident = ctypes.c_ulong(threads[0].ident or 0)
     assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(InterruptedError)) == 1
     joined(threads)
@@ -126,12 +126,12 @@ def test_an_interrupted_wait_to_be_alone_keeps_no_run_out() -> None:
 def test_arenas_of_an_earlier_size_count_until_their_last_run_ends() -> None:
     given, size, arenas = make_given("parts"), 64 * UNITS, library().totals().arenas
     sizes, taken = [size], list[parts.ArenaPart]()
-    small = given.take(64, lambda: (sizes[0], 1))
-    waiting = at_once(lambda: taken.append(given.take(size, lambda: (sizes[0], 1))))
-    until(lambda: len(given.queue) == 1)
+    small = given.take(64, lambda: (sizes[0], UNITS))
+    waiting = at_once(lambda: taken.append(given.take(size, lambda: (sizes[0], UNITS))))
+    until(lambda: len(given.queue.waiting) == 1)
     sizes[0] = 2 * size
-    later = at_once(lambda: taken.append(given.take(2 * size, lambda: (sizes[0], 1))))
-    until(lambda: len(given.queue) == 2)
+    later = at_once(lambda: taken.append(given.take(2 * size, lambda: (sizes[0], UNITS))))
+    until(lambda: len(given.queue.waiting) == 2)
     assert (given.bytes(), library().totals().arenas) == (size, arenas + 1)
     given.give(small)
     for _ in range(2):
@@ -139,6 +139,29 @@ def test_arenas_of_an_earlier_size_count_until_their_last_run_ends() -> None:
         assert (given.bytes(), library().totals().arenas) == (2 * size, arenas + 1)
         given.give(taken.pop())
     joined(waiting + later)
+
+
+def test_smaller_arenas_never_take_the_room_of_a_whole_one() -> None:
+    """Also those that are made while an arena of an earlier size leaves no room for it."""
+    given, early, size = make_given("parts"), 192 * UNITS, 320 * UNITS
+    limits = [(early, UNITS)]
+    old = given.take(1, lambda: limits[0])
+    limits[0] = (size, UNITS + 5)
+    small = [given.take(1, lambda: limits[0]) for _ in range(5)]
+    assert given.bytes() == early + 5 * 320
+    taken = list[parts.ArenaPart]()
+    waiting = at_once(lambda: taken.append(given.take(1, lambda: limits[0])))
+    until(lambda: len(given.queue.waiting) == 1)
+    given.give(old)
+    joined(waiting)
+    given.give(taken.pop())
+    joined(at_once(lambda: taken.append(given.take(size, lambda: limits[0]))))
+    assert given.bytes() == (UNITS + 5) * 320
+    for part in (*small, *taken):
+        given.give(part)
+    limits[0] = (size, UNITS)
+    given.give(given.take(size, lambda: limits[0]))
+    assert given.bytes() == size
 
 
 @pytest.mark.parametrize("kind", ["room", "parts"])
@@ -156,10 +179,56 @@ def test_an_exception_at_any_point_leaves_what_a_run_had_to_others(kind: str) ->
     pytest.fail("more points than were tried")
 
 
-def test_a_turn_of_a_thread_that_looks_already_does_no_harm() -> None:
-    """It gave up waiting, and queued again before the thread that had found it opened its lock."""
-    turns = Turns()
-    opened = threading.Lock()
-    turns._waiters.extend([opened, opened])
-    turns.all()
-    assert not turns
+def test_a_small_run_has_a_part_beside_those_that_are_kept_for_a_larger_one() -> None:
+    """Half of the arena waits for two runs to end; of the other half, nobody else has anything."""
+    given, size = make_given("parts"), 64 * UNITS
+    quarters = [enter(given, size // 4, size) for _ in range(4)]
+    taken = list[Any]()
+    half = at_once(lambda: taken.append(enter(given, size // 2, size)))
+    until(lambda: len(given.queue.waiting) == 1)
+    for k in (3, 1):  # one of each half
+        leave(given, quarters.pop(k))
+    beside = enter(given, size // 4, size)
+    assert taken == []
+    leave(given, quarters.pop(0))
+    joined(half)
+    for part in (*taken, beside, *quarters):
+        leave(given, part)
+    given.drop_idle()
+    assert given.bytes() == 0
+
+
+def test_small_runs_go_beside_a_larger_one_that_waits_if_there_is_room_for_it_too() -> None:
+    given, taken = Room(), list[Any]()
+    first = given.enter(6, 10)
+    threads = at_once(lambda: taken.append(("large", given.enter(8, 10))))
+    until(lambda: len(given.queue.waiting) == 1)
+    beside = given.enter(2, 10)
+    threads += at_once(lambda: taken.append(("small", given.enter(1, 10))))
+    until(lambda: len(given.queue.waiting) == 2)
+    given.leave(first)
+    joined(threads[:1])
+    assert [name for name, _ in taken] == ["large"]
+    given.leave(beside)
+    joined(threads)
+    assert [name for name, _ in taken] == ["large", "small"]
+
+
+def test_no_thread_that_comes_again_takes_a_lane_away_from_one_that_waits() -> None:
+    lanes, order = Lanes(HOST, ArenaMemory, 1, None), list[int]()
+    first = lanes.take()
+
+    def go(name: int) -> None:
+        for _ in range(50):
+            lane = lanes.take()
+            order.append(name)
+            lanes.give(lane)
+
+    threads = list[threading.Thread]()
+    for name in range(4):
+        threads += at_once(partial(go, name))
+        until(lambda name=name: len(lanes._queue.waiting) == name + 1)  # type: ignore[misc]
+    lanes.give(first)
+    joined(threads)
+    assert order[:4] == [0, 1, 2, 3]
+    assert max(sum(1 for _ in run) for _, run in itertools.groupby(order[:190])) <= 2

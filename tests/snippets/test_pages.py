@@ -11,6 +11,7 @@ import pytest
 
 from models.build import build
 from models.fetch import FetchError, cache_folder, fetch
+from tests.skips import needs_checkout
 from tests.snippets.blocks import blocks, indented
 from tests.snippets.page import ROOT, STUBS, Page, fetched_models
 from tests.tflite_models import M, O, S, T
@@ -92,6 +93,7 @@ def test_code_is_in_fences_and_what_ci_cannot_run_says_why(page: Path) -> None:
     assert [b.line for b in blocks(text) if b.reason == "?"] == [], "no-ci: REASON"
 
 
+@needs_checkout
 @pytest.mark.parametrize("page", PAGES + EXAMPLES, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

@@ -65,6 +65,16 @@ def test_processes_plan_without_pytorch(profiles: list[Profile]) -> None:
     assert plan.size == profiles[0].plan().size
 
 
+@pytest.mark.full
+def test_a_cluster_gives_the_plans_of_a_serial_run(profiles: list[Profile]) -> None:
+    distributed = pytest.importorskip("distributed")
+    place = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**place) as cluster, cluster.get_client() as client:
+        plans = edgemem.torch.plan_ranks([p.trace for p in profiles], executor=client.get_executor())
+    for profile, plan in zip(profiles, plans, strict=True):
+        np.testing.assert_array_equal(plan.made.slots.offset, profile.plan().made.slots.offset)
+
+
 def test_a_plan_from_elsewhere_is_replayed(profiles: list[Profile]) -> None:
     training = Training("gpt", batch=3)
     (plan,) = edgemem.torch.plan_ranks([profiles[1]], executor=_Here())

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.skips import needs_checkout
+
+pytestmark = needs_checkout
+
 ROOT = Path(__file__).parents[2]
 
 

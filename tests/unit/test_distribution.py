@@ -11,11 +11,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import edgemem
 from edgemem import _kernels
+from edgemem.cli.main import main
 from edgemem.errors import MissingDependencyError
 from edgemem.system.distribution import DISTRIBUTION, PACKAGES, VERSION, requirement
+from tests.skips import needs_checkout
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -23,9 +26,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 def test_name_and_version_are_those_of_the_project() -> None:
     assert PROJECT["name"] == DISTRIBUTION
-    assert version(DISTRIBUTION) == VERSION
+    assert version(DISTRIBUTION) == VERSION == edgemem.__version__
+    assert CliRunner().invoke(main, ["--version"]).output == f"edgemem, version {VERSION}\n"
 
 
+@needs_checkout
 def test_every_extra_that_an_error_names_exists() -> None:
     sources = [*(ROOT / "edgemem").rglob("*.py"), *(ROOT / "converters").rglob("*.py")]
     named = {extra for f in sources for extra in re.findall(r'extra="(\w+)"', f.read_text(encoding="utf-8"))}
@@ -45,6 +50,7 @@ def test_hints_name_packages_as_the_extras_do() -> None:
     assert requirement("solvers") == "'ortools>=9.10' 'scipy>=1.11'"
 
 
+@needs_checkout
 def test_no_text_tells_users_to_install_what_is_not_there() -> None:
     texts = [
         *(ROOT / "edgemem").rglob("*.py"),

@@ -35,6 +35,15 @@ def test_every_class_has_a_code_of_its_own() -> None:
     assert all(re.fullmatch(r"E[1-6]\d\d", code) for code in codes)
 
 
+def test_the_tree_has_every_class_below_its_base() -> None:
+    drawn = re.findall(r"^ {4}([│ ]*)[├└]── (\w+) +(E\d{3})", errors.__doc__ or "", re.MULTILINE)
+    branch = ["EdgememError"]
+    for indent, name, code in drawn:
+        branch[len(indent) // 4 + 1 :] = [name]
+        assert (CLASSES[name].__base__.__name__, CLASSES[name].code) == (branch[-2], code)
+    assert {name for _, name, _ in drawn} == set(CLASSES)
+
+
 def test_the_page_has_a_row_and_a_section_of_each_class() -> None:
     rows = re.findall(r"^\| \[(E\d+)\]\(#(e\d+)\) \| `(\w+)` \| (\d) \|$", PAGE, re.MULTILINE)
     assert {(name, code) for code, _, name, _ in rows} == {(name, kind.code) for name, kind in CLASSES.items()}

@@ -21,7 +21,6 @@ from click.testing import CliRunner, Result
 from onnx import external_data_helper, numpy_helper
 
 import edgemem
-from edgemem.bench.instances import instance
 from edgemem.cli.main import main
 from edgemem.fleet import cache, executors, worker
 from edgemem.fleet.race import race
@@ -33,7 +32,7 @@ from edgemem.fleet.worker import run_task
 from edgemem.formats import weight_files
 from edgemem.report.csv import problem_csv
 from tests.difference_models import Layers
-from tests.fleet_models import HOSTILE, save_hostile
+from tests.fleet_models import HOSTILE, hard_problem, save_hostile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -324,18 +323,31 @@ def test_a_race_has_the_same_winner_whichever_ends_first(order: int, monkeypatch
 
 
 def test_seeds_give_the_smallest_plan_of_all(tmp_path: Path) -> None:
-    problem = instance("guillotine:1000,removed=2%").problem()
+    problem = hard_problem(7)
     (tmp_path / "r.csv").write_text(problem_csv(problem))
-    sizes = []
-    for seed in (1, 2, 3):
-        best = edgemem.plan(problem, strategy=f"search:seed={seed}", effort="fast").best_offsets
-        assert best is not None
-        sizes.append(best.size)
+    racers = ["auto", *(f"search:seed={seed}" for seed in (1, 2, 3))]
+    made = [edgemem.plan(problem, strategy=racer, effort="fast").best_offsets for racer in racers]
+    sizes = [best.size for best in made if best is not None]
+    assert len(set(sizes)) > 1
     more = ("--effort", "fast", "--cache", tmp_path / "cache")
     done = run("plan", tmp_path / "r.csv", "--seeds", 3, "--jobs", 2, *more, "--json", "-o", tmp_path / "p.edgemem")
     plans = [p for p in json.loads(done.output)["plans"] if p["family"] == "offsets"]
-    assert [(p["size"], p["search"]["seed"]) for p in plans] == [(min(sizes), sizes.index(min(sizes)) + 1)]
+    assert [(p["size"], p["search"]["seed"]) for p in plans] == [(min(sizes), sizes.index(min(sizes)))]
     assert run("verify", tmp_path / "p.edgemem").exit_code == 0
     assert run("plan", tmp_path / "r.csv", "--seeds", 3, *more, "-o", tmp_path / "r.json").exit_code == 0
     assert [row["arena"] for row in json.loads((tmp_path / "r.json").read_text())] == sizes
-    assert run("plan", tmp_path / "r.csv", "--seeds", 3, "-s", "naive").exit_code == 2
+
+
+def test_a_race_is_run_by_the_strategies_that_are_named(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text(problem_csv(hard_problem(7)))
+    more = ("--seeds", 2, "--effort", "fast", "--cache", "none", "-o", tmp_path / "r.json")
+    named = ("greedy_by_size", "search:seed=9", "search:threads=2")
+    assert run("plan", tmp_path / "r.csv", *more, *(text for name in named for text in ("-s", name))).exit_code == 0
+    rows = json.loads((tmp_path / "r.json").read_text())
+    seeded = [f"search:threads=2,seed={seed}" for seed in (1, 2)]
+    assert [row["options"] for row in rows] == [f"-s {name}" for name in (*named[:2], *seeded)]
+    assert [row["status"] for row in rows] == [OK] * 4
+    for other in ("nosuch", "shared_objects/search"):
+        assert run("plan", tmp_path / "r.csv", *more, "-s", "auto", "-s", other).exit_code == 2
+    refused = run("plan", tmp_path / "r.csv", "--seeds", 2, "--target", "generic,tflm")
+    assert (refused.exit_code, "one point of a sweep" in refused.output) == (2, True)

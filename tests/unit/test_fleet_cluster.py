@@ -1,7 +1,8 @@
-"""Fleets on a Dask cluster: the rows of a serial run, with a worker killed and the scheduler replaced on the way."""
+"""Fleets on a Dask cluster: the rows, races and sweeps of a serial run, whatever is killed or full on the way."""
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -12,9 +13,17 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import onnx
 import pytest
+from click.testing import CliRunner, Result
 
-from tests.fleet_models import HOSTILE, save_hostile, save_random
+import edgemem
+from edgemem.bench.puzzles import HEIGHT, pinwheels
+from edgemem.cli.main import main
+from edgemem.fleet.task import OK
+from edgemem.report.csv import problem_csv
+from tests.difference_models import Layers
+from tests.fleet_models import HOSTILE, hard_problem, save_hostile, save_random
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +33,12 @@ pytest.importorskip("distributed")
 pytestmark = [pytest.mark.full, pytest.mark.skipif(sys.platform != "linux", reason="signals come another way there")]
 
 RANDOM = 20
+MANY = 300
+# What an error says -> what makes the folder `disk` too small.
+FULL = {
+    "File too large": "ulimit -f 1",
+    "No space left on device": "mount -t tmpfs -o size=64k tmpfs disk",
+}
 
 
 @pytest.fixture
@@ -31,6 +46,17 @@ def models(tmp_path: Path) -> Path:
     save_random(tmp_path / "models", RANDOM)
     save_hostile(tmp_path / "models")
     return tmp_path / "models"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    distributed: Any = import_module("distributed")
+    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=":0") as made:
+        yield made
 
 
 def start(models: Path, output: Path, *arguments: object) -> subprocess.Popen[str]:
@@ -74,17 +100,58 @@ def dask(folder: Path, number: int) -> Iterator[tuple[subprocess.Popen[bytes], s
                 process.wait(60)
 
 
-def test_rows_are_those_of_a_serial_run_whatever_is_killed(models: Path, tmp_path: Path) -> None:
+def test_rows_are_those_of_a_serial_run_whatever_is_killed(models: Path, tmp_path: Path, cluster: Any) -> None:
+    save_random(models, MANY - HOSTILE)
     serial = rows_of(start(models, tmp_path / "s.json", "--cache", "none"), tmp_path / "s.json")
-    assert len(serial) == RANDOM + HOSTILE
+    assert len(serial) == MANY
     cache = tmp_path / "cache"
-    distributed: Any = import_module("distributed")
-    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=":0") as cluster:
-        more = ("--scheduler", cluster.scheduler_address, "--cache", cache)
-        process = start(models, tmp_path / "c.json", *more)
-        wait_for_entries(cache, 5, process)
-        os.kill(cluster.workers[0].pid, signal.SIGKILL)
-        assert rows_of(process, tmp_path / "c.json") == serial
+    process = start(models, tmp_path / "c.json", "--scheduler", cluster.scheduler_address, "--cache", cache)
+    wait_for_entries(cache, 5, process)
+    os.kill(cluster.workers[0].pid, signal.SIGKILL)
+    assert rows_of(process, tmp_path / "c.json") == serial
+
+
+def test_a_race_gives_the_plan_that_one_machine_gives(tmp_path: Path, cluster: Any) -> None:
+    """The smallest of the same plans, each made here; then the first in the order in which they are listed."""
+    racers = ["auto", *(f"search:seed={seed}" for seed in range(1, 5))]
+    winners = set()
+    for number in range(24):
+        problem = hard_problem(number)
+        (tmp_path / "r.csv").write_text(problem_csv(problem))
+        more = ("--seeds", 4, "--effort", "fast", "--cache", "none", "--json")
+        done = run("plan", tmp_path / "r.csv", *more, "--scheduler", cluster.scheduler_address)
+        found = json.loads(done.stdout)
+        made = [edgemem.plan(problem, strategy=racer, effort="fast").best_offsets for racer in racers]
+        winner, best = min(((k, b) for k, b in enumerate(made) if b is not None), key=lambda pair: pair[1].size)
+        assert found["plans"][found["chosen"]["offsets"]]["offsets"] == best.offsets.tolist()
+        winners.add(racers[winner])
+    assert winners == {"auto", "search:seed=2", "search:seed=3", "search:seed=4"}  # auto has the seed 1, too
+
+
+def test_a_met_bound_ends_the_rest_of_a_race(tmp_path: Path, cluster: Any) -> None:
+    (tmp_path / "r.csv").write_text(problem_csv(pinwheels(100, 1)))
+    more = ("--seeds", 200, "--cache", tmp_path / "cache", "--json")
+    done = run("plan", tmp_path / "r.csv", *more, "--scheduler", cluster.scheduler_address)
+    found = json.loads(done.stdout)
+    assert found["plans"][found["chosen"]["offsets"]]["size"] == HEIGHT
+    assert len(list((tmp_path / "cache").rglob("*.json"))) < 150
+
+
+def test_a_sweep_has_the_rows_of_a_serial_one(tmp_path: Path, cluster: Any) -> None:
+    model = onnx.load(Layers().save(tmp_path / "a.onnx"))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "n"
+    onnx.save(model, tmp_path / "a.onnx")
+    sweep = ("--dim", "n=1,2", "--target", "generic,tflm", "--budget", "1KiB,1MiB", "--cache", "none")
+    more = (tmp_path / "a.onnx", *sweep, "-o", tmp_path / "r.csv")
+    tables = []
+    for place in (("--scheduler", cluster.scheduler_address), ()):
+        assert run("plan", *more, *place).exit_code == 3
+        tables.append((tmp_path / "r.csv").read_text().splitlines())
+    here, there = ([line.rpartition(",")[0].rpartition(",")[0] for line in table] for table in tables)
+    assert here == there
+    statuses = [row["status"] for row in csv.DictReader(here)]
+    assert sorted(statuses) == ["BudgetExceededError"] * 4 + [OK] * 4
 
 
 def test_a_run_goes_on_with_another_scheduler(models: Path, tmp_path: Path) -> None:
@@ -115,21 +182,22 @@ def test_a_run_without_its_scheduler_ends_and_is_resumed(models: Path, tmp_path:
     assert resumed == rows_of(start(models, tmp_path / "s.json", "--cache", "none"), tmp_path / "s.json")
 
 
-def test_a_full_disk_loses_nothing(models: Path, tmp_path: Path) -> None:
-    """No file may have more than 700 bytes: rows of long errors are not kept, and no file of results is written."""
-    resource: Any = import_module("resource")
-    cache = tmp_path / "cache"
-    (tmp_path / "c.json").write_text("older")
-    command = [sys.executable, "-m", "edgemem", "plan", str(models), "-o", str(tmp_path / "c.json")]
-    done = subprocess.run(
-        [*command, "--cache", str(cache)],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (700, resource.RLIM_INFINITY)),
-    )
-    assert (done.returncode, "File too large" in done.stderr) == (1, True), done.stderr
-    assert (tmp_path / "c.json").read_text() == "older"
-    assert len(list(cache.rglob("*.json"))) > RANDOM
+@pytest.mark.parametrize("why", FULL)
+def test_a_full_disk_loses_nothing(why: str, models: Path, tmp_path: Path) -> None:
+    """Rows that do not fit are not kept, no file of results is written, and the next run makes only what is missing."""
+    own = ["unshare", "--map-root-user", "--mount"] if "tmpfs" in FULL[why] else []
+    (tmp_path / "disk").mkdir()
+    if own and subprocess.run([*own, "sh", "-c", FULL[why]], cwd=tmp_path, check=False).returncode:
+        pytest.skip("no namespaces of users here")
+    script = f'{FULL[why]} && echo older > disk/c.json && "$@"; code=$?; cp -R disk kept; exit $code'
+    plan = [sys.executable, "-m", "edgemem", "plan", str(models), "-o", "disk/c.json", "--cache", "disk/cache"]
+    full = [*own, "sh", "-c", script, "sh", *plan]
+    done = subprocess.run(full, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, why in done.stderr) == (1, True), done.stderr
+    assert (tmp_path / "kept" / "c.json").read_text() == "older\n"
+    cache = tmp_path / "kept" / "cache"
+    kept = {path: path.stat().st_mtime_ns for path in cache.rglob("*.json")}
     rows = rows_of(start(models, tmp_path / "c.json", "--cache", cache), tmp_path / "c.json")
+    assert len(kept) > RANDOM // 2
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert rows == rows_of(start(models, tmp_path / "s.json", "--cache", "none"), tmp_path / "s.json")

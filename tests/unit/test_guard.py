@@ -25,6 +25,7 @@ from edgemem.records.micro_tail import predicted_tail
 from edgemem.targets import BUILT_IN
 from models.build import build_tflite
 from tests.difference_models import Layers
+from tests.skips import needs_checkout
 from tests.unit.test_hostile_names import HOSTILE
 
 ARENA = 3 * 8 * 16 * 16 * 4  # a convolution's input and result, and the skip
@@ -194,6 +195,7 @@ def test_every_form_tells_of_every_model(folder: Path) -> None:
 ROOT = Path(__file__).parents[2]
 
 
+@needs_checkout
 @pytest.mark.parametrize(("budget", "code"), [(ARENA, 0), (ARENA - 1, 1)])
 def test_the_step_of_the_action_fails_with_the_check(budget: int, code: int, folder: Path) -> None:
     settings(folder, f"[[model]]\npath = 'models/*.onnx'\nbudget = {budget}\n", "my models.toml")
@@ -222,6 +224,7 @@ def test_the_step_of_the_action_fails_with_the_check(budget: int, code: int, fol
     assert "| models/a.onnx |" in summary.read_text()
 
 
+@needs_checkout
 def test_the_hook_runs_the_command_on_the_file_of_budgets(folder: Path) -> None:
     text = (ROOT / ".pre-commit-hooks.yaml").read_text()
     values = dict(re.findall(r"^ *-? *(\w+): (.*)$", text, re.MULTILINE))

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.skips import needs_checkout
+
+pytestmark = needs_checkout
+
 ROOT = Path(__file__).parents[2]
 LIBRARY = sorted((ROOT / "edgemem").rglob("*.py"))
 
@@ -32,9 +36,9 @@ MAY_IMPORT = {
     "report": "errors model native planfile plans proof records targets trace",
     "difference": "errors report system",
     "api": "errors formats model planfile planning plans proof records report schedule system targets",
-    "replay": "errors native planfile plans proof system trace",
-    "torch": "errors model native planfile planning plans remat replay system targets trace",
-    "runtime": "notebook errors formats model native passes planfile planning plans proof records replay report "
+    "replay": "errors planfile plans proof system trace",
+    "torch": "errors model planfile planning plans remat replay system targets trace",
+    "runtime": "notebook errors formats model passes planfile planning plans proof records replay report "
     "system targets trace",
     "shrinking": "api errors formats model notebook passes planfile planning plans records report runtime schedule "
     "system targets",

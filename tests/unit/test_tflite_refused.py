@@ -35,7 +35,7 @@ pytest.importorskip("ai_edge_litert")
 REFUSED: dict[str, tuple[Case, str]] = {
     "an operator without a rule": (("CUMSUM", [FLAT, scalar(0)], [made(4, 6)], None), "CUMSUM"),
     "computed weights": (conv_of(Input((4, 3, 3, 3))), "CONV_2D with weights that are computed"),
-    "quantised weights": (conv_of(Input.of(np.ones((4, 3, 3, 3)), "int8")), "quantised; the GPU runs float models"),
+    "quantised weights": (conv_of(Input.of(np.ones((4, 3, 3, 3)), "uint8")), "quantised; the GPU runs float models"),
     "quantised tensors": (("RELU", [Input((4, 6), "int8")], [made(4, 6, dtype="int8")], None), "quantised"),
     "fused tanh": (fused("ADD", 4), "ADD with fused activation 4"),
     "division of whole numbers": (binary("DIV", WHOLE, WHOLE, ("DivOptions", {}), "int32"), "DIV of int32"),
@@ -69,6 +69,7 @@ def test_what_has_no_tensor_operations_says_why(name: str) -> None:
 CONTRADICTIONS: dict[str, Case] = {
     "channels": conv(X, weights(4, 3, 3, 2), (2, 5, 6, 4)),
     "size of a convolution": conv(X, weights(4, 3, 3, 3), (2, 5, 5, 4)),
+    "weights without scales": conv_of(Input.of(np.ones((4, 3, 3, 3)), "int8")),
     "bias": ("FULLY_CONNECTED", [FLAT, weights(5, 6), weights(4)], [made(4, 5)], ("FullyConnectedOptions", {})),
     "batch of a pool": ("MAX_POOL_2D", [X], [made(3, 5, 6, 3)], pool("MAX", (), (1, 1), (1, 1), 0)[3]),
     "channels of a pool": ("MAX_POOL_2D", [X], [made(2, 5, 6, 4)], pool("MAX", (), (1, 1), (1, 1), 0)[3]),

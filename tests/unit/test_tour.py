@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.skips import needs_checkout
+
+pytestmark = needs_checkout
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "tour.md", *sorted((DOCS / "decisions").glob("*.md"))]
 NAMED = re.compile(r"`((?:edgemem|converters|kernels|tests)/[\w/.]+)`")

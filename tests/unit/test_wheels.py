@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sysconfig
 import tomllib
 import zipfile
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 
 from tests.scripts import loaded_script
+from tests.skips import needs_checkout
+
+pytestmark = needs_checkout
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / ".ci" / "wheels.py"
@@ -105,4 +109,15 @@ def test_a_wheel_has_six_mebibytes_at_most(wheels: Any, tmp_path: Path) -> None:
 def test_one_wheel_serves_python_from_the_first_with_the_stable_abi_of_nanobind() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     assert project["scikit-build"]["wheel"]["py-api"] == "cp312"
-    assert {name.removesuffix("-*") for name in project["cibuildwheel"]["build"]} == {"cp311", "cp312"}
+
+
+def test_hosted_ci_builds_the_same_wheels_and_tests_them_on_every_python(wheels: Any) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    hosted = project["tool"]["cibuildwheel"]
+    pythons = re.findall(r"Python :: (3\.\d+)", " ".join(project["project"]["classifiers"]))
+    assert [name.removesuffix("-*") for name in hosted["build"]] == [f"cp{p.replace('.', '')}" for p in pythons]
+    images = [(image, key.split("-")[1]) for key, image in hosted["linux"].items() if key.endswith("-image")]
+    assert {f"{image}_{machine}" for image, machine in images} == {*wheels.PLATFORMS}
+    assert {*hosted["test-extras"]} <= project["project"]["optional-dependencies"].keys()
+    named = [*hosted["test-sources"], *(word for word in hosted["test-command"].split() if word.startswith("tests/"))]
+    assert [name for name in named if not (ROOT / name).exists()] == []

@@ -96,6 +96,11 @@ def _convolution(case: _Case) -> Mapping[str, Attribute]:
     return _window(case, weights[1:3], (case.options["dilation_h"], case.options["dilation_w"]))
 
 
+def _transposed_convolution(case: _Case) -> Mapping[str, Attribute]:
+    stride = case.options["stride_h"], case.options["stride_w"]
+    return {"stride": stride} if min(stride) > 0 else {}
+
+
 def _pool(case: _Case) -> Mapping[str, Attribute]:
     return _window(case, (case.options["filter_h"], case.options["filter_w"]), (1, 1))
 
@@ -180,6 +185,7 @@ _RULES: Final[Mapping[str, Callable[[_Case], Mapping[str, Attribute]]]] = {
     "DEPTHWISE_CONV_2D": _convolution,
     "MAX_POOL_2D": _pool,
     "AVERAGE_POOL_2D": _pool,
+    "TRANSPOSE_CONV": _transposed_convolution,
     "PAD": _padding,
     "PADV2": _padding,
     "SLICE": _slice,

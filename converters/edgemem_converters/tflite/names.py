@@ -56,6 +56,7 @@ _FILTER: Final = (("filter_w", 3, "<i", 0), ("filter_h", 4, "<i", 0))
 OPTIONS: Final = {
     "CONV_2D": (1, (*_STRIDES, ("dilation_w", 4, "<i", 1), ("dilation_h", 5, "<i", 1))),
     "DEPTHWISE_CONV_2D": (2, (*_STRIDES, ("dilation_w", 5, "<i", 1), ("dilation_h", 6, "<i", 1))),
+    "TRANSPOSE_CONV": (49, _STRIDES),
     "MAX_POOL_2D": (5, (*_STRIDES, *_FILTER)),
     "AVERAGE_POOL_2D": (5, (*_STRIDES, *_FILTER)),
     "CONCATENATION": (10, (("axis", 0, "<i", 0), ("activation", 1, "<b", 0))),

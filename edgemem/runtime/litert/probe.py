@@ -14,7 +14,7 @@ import numpy as np
 
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import Resizable
-from edgemem.native.digest import sha256
+from edgemem.replay.digest import sha256
 from edgemem.runtime.litert.observation import observe
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.probe_data import decode_probe

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
-from edgemem.native.digest import sha256
 from edgemem.planfile.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
+from edgemem.replay.digest import sha256
 from edgemem.system.file_bytes import FileBytes
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ BAKED_KEY = "edgemem.baked"  # of the note that identifies a baked file (optimis
 WEIGHTS_KEY = "edgemem.weights"  # of the note that names packed weights beside the file (weights/note.py)
 
 _OURS = b"edgemem."
+_PIECE = 1 << 16  # bytes
 _METADATA, _GRAPH, _INITIALIZER, _EXTERNAL = 14, 7, 5, 13
 
 
@@ -91,9 +92,11 @@ def model_digest(data: Content, folder: str | os.PathLike[str] | None = None) ->
     return sha256(chain(kept, outside))
 
 
-def _parts(data: Content, begin: int, end: int) -> Iterable[bytes | memoryview]:
-    """The bytes of a range, in one piece or several."""
-    return data.blocks(begin, end) if isinstance(data, FileBytes) else [memoryview(data)[begin:end]]
+def _parts(data: Content, begin: int, end: int) -> Iterable[bytes]:
+    """The bytes of a range, in pieces."""
+    if isinstance(data, FileBytes):
+        return data.blocks(begin, end)
+    return (data[start : min(start + _PIECE, end)] for start in range(begin, end, _PIECE))
 
 
 def weight_files(data: Content) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 The *head* of its arena holds tensors and workspace; offsets in the file (`OfflineMemoryAllocation`) decide where the
 tensors are, and its own greedy planner where all others. The *tail* holds what lives as long as the interpreter. Both
-are predicted, the tail for reference kernels, and measured on this computer where tflite-micro is installed.
+are predicted, and measured on this computer where tflite-micro is installed.
 """
 
 from __future__ import annotations

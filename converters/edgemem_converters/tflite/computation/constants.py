@@ -95,6 +95,24 @@ class TfliteConstants:
         self.reserve(4 * value.size)
         return value.astype(np.float32)
 
+    def dequantised(self, index: int) -> NDArray[np.float32]:
+        """The same as float32: int8 weights less their zero points, times their scales. Raises as `value`."""
+        counts = self.value(index)
+        if counts.dtype != np.int8:
+            return self.float32(index)
+        self.reserve(4 * counts.size)
+        found = self._object(index).quantization
+        with read_errors():
+            scales, zeros = np.array([*found.scale], np.float32), np.array([*found.zeroPoint], np.float32)
+            along = [1] * counts.ndim
+            if scales.size != 1:
+                along[found.quantizedDimension] = counts.shape[found.quantizedDimension]
+            if scales.size != prod(along):
+                raise ModelError("damaged TFLite file: weights have another number of scales than of channels")
+            scales, zeros = scales.reshape(along), np.broadcast_to(zeros, scales.size).reshape(along)
+        with np.errstate(all="ignore"):
+            return (counts.astype(np.float32) - zeros) * scales
+
     def _value(self, index: int) -> NDArray[Any]:
         tensor, shape = self._file.subgraphs[0].tensors[index], self._graph.tensors[index].shape
         producer = self._producers.get(index)
@@ -114,12 +132,9 @@ class TfliteConstants:
             return asked
         if producer.type == "DENSIFY":
             return self._dense(source)
-        value = self.value(source)
-        if value.dtype == np.int8:
-            return self._dequantised(source, value)
-        if value.dtype not in (np.float16, np.float32):
+        if self.value(source).dtype not in (np.float16, np.float32, np.int8):
             raise NotExpressibleError("quantised weights; the GPU runs float models")
-        return value.astype(np.float32) if self.reserve(4 * value.size) else value
+        return self.dequantised(source)
 
     def _asks_shape(self, producer: FileOperator) -> bool:
         """Whether an operator asks for the shape of a tensor that has a fixed one."""
@@ -154,21 +169,6 @@ class TfliteConstants:
         with read_errors():
             self.reserve(4 * prod(int(d) for d in tensor.shape))
             return dense(tensor, SimpleNamespace(data=np.frombuffer(self._bytes(index), np.uint8)))
-
-    def _dequantised(self, index: int, counts: NDArray[np.int8]) -> NDArray[np.float32]:
-        """int8 weights less their zero points, times their scales."""
-        self.reserve(4 * counts.size)
-        found = self._object(index).quantization
-        with read_errors():
-            scales, zeros = np.array([*found.scale], np.float32), np.array([*found.zeroPoint], np.float32)
-            along = [1] * counts.ndim
-            if scales.size > 1:
-                along[found.quantizedDimension] = scales.size
-            scales, zeros = scales.reshape(along), zeros.reshape(along)
-            if np.broadcast_shapes(counts.shape, scales.shape) != counts.shape:
-                raise ModelError("damaged TFLite file: weights have another number of scales than of channels")
-        with np.errstate(all="ignore"):
-            return (counts.astype(np.float32) - zeros) * scales
 
     def _object(self, index: int) -> Any:
         """The tensor as an object of the generated class, which has its sparsity and its quantisation."""

@@ -124,13 +124,18 @@ class TfliteOperator:
         return _ACTIVATIONS[number]
 
     def constant(self, position: int, what: str) -> NDArray[np.float32]:
-        """The value of a constant as float32; `what` it is, for people."""
+        """The value of a constant as float32; `what` it is, for people.
+
+        int8 weights of an operator that writes floats are dequantised, as TFLite's delegate for GPUs does. On a CPU
+        LiteRT may round the operator's input to int8, too.
+        """
         index = self.index(position)
         if not self._values.is_known(index):
             raise NotExpressibleError(f"{self.type} with {what} that are computed")
-        if self._graph.tensors[index].dtype in _QUANTISED:
+        dtype = self._graph.tensors[index].dtype
+        if dtype in _QUANTISED and dtype != "int8":
             raise NotExpressibleError(f"{self.type} is quantised; the GPU runs float models")
-        return self._values.float32(index)
+        return self._values.dequantised(index)
 
     def whole(self, position: int, what: str) -> tuple[int, ...]:
         """The whole numbers of a constant, one after the other."""

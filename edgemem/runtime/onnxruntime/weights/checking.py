@@ -23,7 +23,7 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError
-from edgemem.native.digest import sha256
+from edgemem.replay.digest import sha256
 from edgemem.runtime.onnxruntime.file import model_digest, opened, weight_files
 from edgemem.system.caches import cache_folder, prune
 from edgemem.system.file_bytes import FileBytes

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError
-from edgemem.native.digest import sha256
+from edgemem.replay.digest import sha256
 from edgemem.report.sizes import size_text
 from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, opened, weight_files, with_entry

@@ -12,8 +12,15 @@ const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(3)} MiB`;
 const root = document.documentElement.dataset;
 /** @type {Model | undefined} */
 let model;
-let isBusy = false;
 let labels = [];
+/** What is shown: a picture, or numbers. @type {(() => Record<string, any>) | undefined} */
+let given;
+let work = Promise.resolve();
+let cameras = 0; // how often the camera was begun or ended
+
+/** One after another: what needs the model, or replaces it. @param {() => Promise<void>} act */
+const queue = (act) => (work = work.then(() => act()).catch((error) => say(error.message)));
+const say = (text) => (at("time").textContent = text);
 
 function rows(table, lines) {
   table.replaceChildren(
@@ -28,6 +35,7 @@ function rows(table, lines) {
 async function open() {
   model?.close();
   model = undefined;
+  at("controls").disabled = true;
   const began = performance.now();
   const progress = ({ stage, done, total }) => (at("status").textContent = `${stage} ${done} of ${total}`);
   try {
@@ -36,6 +44,7 @@ async function open() {
     at("status").textContent = /** @type {Error} */ (error).message;
     return;
   }
+  at("controls").disabled = false;
   const { bytes, weightBytes, plan, kernels, program } = model;
   at("status").textContent = `ready in ${Math.round(performance.now() - began)} ms: ${kernels} kernels, ${program.storage}, ${program.precision}`;
   rows(at("memory"), [
@@ -84,73 +93,121 @@ function pictureOf({ shape, dtype }) {
 
 /** The numbers of a picture, cut to the middle. @param {any} image @param {number} wide @param {number} high */
 function numbers(image, wide, high) {
-  const { height, width, channels, isFirst } = /** @type {any} */ (pictureOf(/** @type {Model} */ (model).inputs[0]));
+  const [input] = /** @type {Model} */ (model).inputs;
+  const { height, width, channels, isFirst } = /** @type {any} */ (pictureOf(input));
   const canvas = at("picture");
   [canvas.width, canvas.height, canvas.hidden] = [width, height, false];
   const pen = canvas.getContext("2d", { willReadFrequently: true });
   const scale = Math.max(width / wide, height / high);
   pen.drawImage(image, (width - wide * scale) / 2, (height - high * scale) / 2, wide * scale, high * scale);
   const { data } = pen.getImageData(0, 0, width, height);
-  const [factor, shift] = at("range").value.split(",").map(Number);
+  const range = at("range").value.split(",").map(Number); // a factor and a shift, for each channel or for all
   const result = new Float32Array(height * width * channels);
   for (let pixel = 0; pixel < height * width; pixel++)
     for (let c = 0; c < channels; c++) {
-      result[isFirst ? c * height * width + pixel : pixel * channels + c] = (data[pixel * 4 + c] / 255) * factor + shift;
+      const [factor, shift] = range.slice((c * 2) % range.length);
+      const [red, green, blue] = data.subarray(pixel * 4);
+      const value = channels === 1 ? 0.299 * red + 0.587 * green + 0.114 * blue : data[pixel * 4 + c];
+      result[isFirst ? c * height * width + pixel : pixel * channels + c] = (value / 255) * factor + shift;
     }
-  return result;
+  return { [input.name]: result };
 }
 
-/** @param {Record<string, any>} feeds */
-async function run(feeds) {
-  if (!model || isBusy) return;
-  isBusy = true;
+/** Run what is given; once more if the device was lost, as it is of pages that a phone has put aside. */
+async function run(isAgain = false) {
+  if (!model || !given) return;
   try {
+    const feeds = given();
     const began = performance.now();
     const results = await model.run(feeds);
-    at("time").textContent = `${(performance.now() - began).toFixed(1)} ms`;
+    say(`${(performance.now() - began).toFixed(1)} ms`);
     rows(at("results"), Object.entries(results).flatMap(described));
   } catch (error) {
-    at("time").textContent = /** @type {Error} */ (error).message;
+    const { message } = /** @type {Error} */ (error);
+    if (isAgain || !message.includes("device is lost")) throw error;
+    await open();
+    if (model) await run(true);
   }
-  isBusy = false;
+}
+
+/** Show numbers or a picture instead of what is shown. @param {() => Record<string, any>} feeds */
+function show(feeds) {
+  stop();
+  say("running");
+  queue(() => ((given = feeds), run()));
 }
 
 /** The largest five numbers of an output, by label where there is one. @param {[string, Output]} output */
 function described([name, { data, shape }]) {
-  const values = Array.from(/** @type {ArrayLike<number>} */ (data), Number);
-  const best = values.map((_, k) => k).sort((a, b) => values[b] - values[a]).slice(0, 5);
-  return [[`${name} [${shape}]`, ""], ...best.map((k) => [labels[k] ?? `${k}`, values[k].toPrecision(5)])];
+  /** @type {[number, number][]} */
+  const best = [];
+  for (let k = 0; k < data.length; k++) {
+    const number = Number(data[k]);
+    if (best.length === 5 && !(number > best[4][0])) continue;
+    const place = best.findIndex(([other]) => number > other);
+    best.splice(place < 0 ? best.length : place, 0, [number, k]);
+    if (best.length > 5) best.pop();
+  }
+  return [[`${name} [${shape}]`, ""], ...best.map(([number, k]) => [labels[k] ?? `${k}`, number.toPrecision(5)])];
+}
+
+function stop() {
+  cameras++;
+  at("camera").textContent = "camera";
+  for (const track of at("video").srcObject?.getTracks() ?? []) track.stop();
+  at("video").srcObject = null;
 }
 
 async function camera() {
-  const video = at("video");
+  const isOn = at("video").srcObject;
+  stop();
+  if (isOn) return;
+  const [video, own] = [at("video"), cameras];
+  if (!navigator.mediaDevices) return say("no camera: the page has to come by https");
   try {
-    video.srcObject = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
+    const stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
+    if (own !== cameras) return stream.getTracks().forEach((track) => track.stop());
+    video.srcObject = stream;
+    at("camera").textContent = "stop the camera";
+    await video.play();
   } catch (error) {
-    at("time").textContent = `no camera: ${/** @type {Error} */ (error).message}`;
-    return;
+    return say(`no camera: ${/** @type {Error} */ (error).message}; give a picture instead`);
   }
-  await video.play();
-  for (;;) {
-    if (model) await run({ [model.inputs[0].name]: numbers(video, video.videoWidth, video.videoHeight) });
+  given = () => numbers(video, video.videoWidth, video.videoHeight);
+  while (own === cameras) {
+    await queue(() => (own === cameras ? run() : Promise.resolve()));
     await new Promise(requestAnimationFrame);
   }
 }
 
-at("shared").addEventListener("change", open);
+at("shared").addEventListener("change", () => {
+  queue(open);
+  queue(run);
+});
+at("range").addEventListener("change", () => queue(run));
 at("camera").addEventListener("click", camera);
 at("file").addEventListener("change", async () => {
   const [file] = at("file").files;
-  if (!file || !model) return;
-  const image = await createImageBitmap(file);
-  await run({ [model.inputs[0].name]: numbers(image, image.width, image.height) });
+  if (!file) return;
+  try {
+    const image = await createImageBitmap(file);
+    show(() => numbers(image, image.width, image.height));
+  } catch {
+    say(`${file.name} is no picture that this browser reads`);
+  }
 });
+at("file").addEventListener("click", () => (at("file").value = "")); // the same file once more is a change, too
 at("random").addEventListener("click", () => {
   const count = (shape) => shape.reduce((a, b) => a * b, 1);
   const random = ({ dtype, shape }) => Array.from({ length: count(shape) }, () => (dtype.startsWith("float") ? Math.random() : 0));
-  return run(Object.fromEntries((model?.inputs ?? []).map((input) => [input.name, random(input)])));
+  const feeds = Object.fromEntries((model?.inputs ?? []).map((input) => [input.name, random(input)]));
+  at("picture").hidden = true;
+  show(() => feeds);
 });
-await open();
-if (root.labels) labels = (await (await fetch(root.labels)).text()).split("\n");
+await queue(open);
 at("source").hidden = !model || model.inputs.length !== 1 || !pictureOf(model.inputs[0]);
+if (root.labels) {
+  const found = await fetch(root.labels);
+  if (found.ok) labels = (await found.text()).split("\n");
+}
 root.ready = "true";

@@ -15,9 +15,12 @@ export interface Border {
 /** Numbers in the order of a tensor's axes. */
 export type Value = ArrayLike<number> | ArrayLike<bigint>;
 
+/** Float16Array, where the library of TypeScript's types has it. */
+type Halves = typeof globalThis extends { Float16Array: new (...given: any) => infer Type } ? Type : never;
+
 export interface Output {
   data:
-    | Float32Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array
+    | Float32Array | Halves | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array
     | BigInt64Array | BigUint64Array;
   shape: number[];
 }
@@ -45,6 +48,7 @@ export interface LoadOptions {
 export class EdgememError extends Error {}
 
 export class Model {
+  private constructor();
   readonly name: string;
   readonly plan: Plan;
   readonly program: Program;
