@@ -21,7 +21,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
@@ -71,8 +71,11 @@ class Timed:
     adapter: str
 
 
-def opened(name: str, folder: Path) -> tuple[Model, str]:
-    """A model as it is planned, and the suffix of its file. Raises FetchError for one that cannot be had."""
+def opened(name: str, folder: Path, level: Literal["basic", "extended"] = "extended") -> tuple[Model, str]:
+    """A model as it is planned, and the suffix of its file; ONNX Runtime optimises ONNX at the level.
+
+    Raises FetchError for one that cannot be had.
+    """
     path = folder / f"{name}.onnx"
     if name in names():
         onnx.save(build(name), path)
@@ -85,7 +88,7 @@ def opened(name: str, folder: Path) -> tuple[Model, str]:
     assert isinstance(model, edgemem.formats.Model)
     if path.suffix == ".onnx":
         context = PassContext(path, folder, Bindings(), BUILT_IN["gpu-buffer"])
-        model = OptimiseGraph("extended").apply(model, context)
+        model = OptimiseGraph(level).apply(model, context)
     return model, path.suffix
 
 

@@ -70,7 +70,15 @@ def child(name: str, way: str, runs: int) -> None:
     about: dict[str, Any] = {"ms": median(times[WARM:]), "taken": taken, "outputs": digest.hexdigest()}
     if way == "planned":
         memory = session.memory
-        about |= {"mode": memory.mode, "arena": memory.planned, "bound": memory.bound, "bails": memory.bails}
+        held = free_bytes()
+        session.trim()
+        about |= {
+            "trimmed": free_bytes() - held,
+            "mode": memory.mode,
+            "arena": memory.planned,
+            "bound": memory.bound,
+            "bails": memory.bails,
+        }
     print(json.dumps(about))
 
 
@@ -96,7 +104,10 @@ def main() -> None:
     for name in args.network:
         plain, planned = (measured(name, way, args.runs) for way in ("plain", "planned"))
         before, after = (f"{found['ms']:.3f} ms, {found['taken'] / MIB:.1f} MiB" for found in (plain, planned))
-        print(f"{name}: {before}; planned {after}, with an arena of {planned['arena'] / MIB:.3f} MiB")
+        print(
+            f"{name}: {before}; planned {after}, with an arena of {planned['arena'] / MIB:.3f} MiB; "
+            f"trim() gives {planned['trimmed'] / MIB:.1f} MiB back"
+        )
         checks.holds(f"{name}: outputs", plain["outputs"] == planned["outputs"])
         checks.holds(f"{name}: replay", planned["mode"] == "replay" and planned["bails"] == 0)
         checks.at_most(f"{name}: memory of the device", planned["taken"] / plain["taken"], 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,11 +10,13 @@ import pytest
 
 import edgemem
 import tests.webgpu
+from edgemem.runtime.webgpu.device import open_device
 from edgemem.runtime.webgpu.executor import GpuExecutor
 from tests.dawn import DawnError, dawn_handle, on_dawn
 from tests.gpu_cases import KINDS, check_case
 from tests.runtime.networks import feeds_of, small
 from tests.webgpu import EVERY_REACH
+from tests.webgpu_adapters import ADAPTERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +46,8 @@ def test_planned_models(name: str, target: str, tmp_path: Path, monkeypatch: pyt
     path = small(name, tmp_path)
     planset = edgemem.plan(path, target=target, strategy=("offsets/greedy_by_size", "shared_objects/greedy_by_size"))
     feeds = feeds_of(path)
+    floats = replace(open_device(ADAPTERS[0]), has_f16=False, pipelines={})  # Dawn is opened without shader-f16
+    monkeypatch.setattr("edgemem.runtime.webgpu.executor.open_device", lambda *_: floats)
     with GpuExecutor(path, planset) as executor:
         of_wgpu = executor.run(None, feeds)
     on_dawn(monkeypatch, "edgemem.runtime.webgpu.executor")
