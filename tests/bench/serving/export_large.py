@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 
-import torch
-
 from tests.bench.below import foreign_models
 from tests.bench.below.foreign_models import First, ids, timm_model, vision
 from tests.bench.serving import export_decoders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import torch
 
 PIXELS = 224
 TOKENS = 64
