@@ -1,6 +1,6 @@
 """An embedding server: a sentence encoder under requests of random lengths and batches, on several threads.
 
-python tests/bench/serving/embeddings.py [--requests 20000] [--clients 8] [--threads 2] [--quick]
+python tests/bench/serving/embeddings.py [--requests 20000] [--clients 8] [--threads 2] [--cap 1.0] [--quick]
 
 Every way has a process of its own (embeddings_child.py), and the same requests in the same order: most sentences are
 short, few are long, as in hours of traffic. The anonymous memory above that of the loaded session, after a malloc_trim,
@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cap", type=float, default=1.0, help="max_bytes of the capped way, in needs")
     args = parser.parse_args()
     if args.quick:
         args.requests, args.clients = 400, 4
@@ -48,7 +49,9 @@ def main() -> None:
         print("way      a second  " + " ".join(f"{10 * k:>6}%" for k in range(1, 11)) + "  resident   peak")
         for way in WAYS:
             row = rows[way] = json.loads(
-                child_output("embeddings_child.py", path, way, args.threads, args.requests, args.clients, need)
+                child_output(
+                    "embeddings_child.py", path, way, args.threads, args.requests, args.clients, int(need * args.cap)
+                )
             )
             grown = " ".join(f"{size / 2**20:7.1f}" for size in row["grown"])
             rest = f"{row['resident'] / 2**20:10.1f}{row['peak'] / 2**20:7.1f}"
