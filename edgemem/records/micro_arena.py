@@ -133,6 +133,7 @@ def _while_prepared(graph: Graph, op: Op, build: MicroBuild) -> int:
     is_quantised = any(i >= 0 and scales_of(graph.tensors[i]) for i in op.inputs)
     channels = channels_of(graph, op)
     bias = _BIAS.get(op.type, -1)
+    asks_twice = op.type in _TWICE or (op.type == "AVERAGE_POOL_2D" and build.kernels.startswith("cmsis-nn"))
     total = 0
     for position, index in enumerate((*op.inputs, *op.outputs)):
         if index >= 0:
@@ -142,5 +143,5 @@ def _while_prepared(graph: Graph, op: Op, build: MicroBuild) -> int:
                 scales = channels
             if scales:
                 size += padded(build.quantised - zero_points(1) + zero_points(scales), build.pointer)
-            total += 2 * size if op.type in _TWICE and position != bias else size
+            total += 2 * size if asks_twice and position != bias else size
     return total

@@ -44,6 +44,7 @@ _MICRO: Final = "tflm"
 _ALIGNMENT: Final = 16
 # Where the output channels are among the dimensions of the weights.
 _CHANNELS: Final[Mapping[str, int]] = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "TRANSPOSE_CONV": 0}
+_QUANTISED_CHANNELS: Final = frozenset(("CONV_2D", "DEPTHWISE_CONV_2D"))  # those of CMSIS-NN keep none for float32
 # Operators whose output gets a copy of its dimensions.
 _COPIED: Final = frozenset(
     (
@@ -179,8 +180,9 @@ def _kernel_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
     first = graph.tensors[op.inputs[0]].dtype if op.inputs and op.inputs[0] >= 0 else ""
     if op.type not in _QUANTISED or first in _INTEGERS:
         yield structures_of(op.type, build)[1]
-    channels = channels_of(graph, op)
-    if channels > 1 or op.type in _CHANNELS:
+    channels, is_cmsis = channels_of(graph, op), build.kernels.startswith("cmsis-nn")
+    has_none = is_cmsis and first == "float32" and op.type in _QUANTISED_CHANNELS
+    if (channels > 1 or op.type in _CHANNELS) and not has_none:
         yield from (4 * channels,) * 2
     if op.type == "BATCH_MATMUL":
         yield from _transposed_sizes(graph, op, build)
@@ -188,7 +190,7 @@ def _kernel_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
             yield _PRODUCT
     if op.type == "SOFTMAX" and first == "int16":
         yield from (_TABLE,) * 2
-    if op.type == _LSTM and build.kernels.startswith("cmsis-nn") and first in _SUMS:  # of each row of weights
+    if op.type == _LSTM and is_cmsis and first in _SUMS:  # of each row of weights
         yield from (_SUMS[first] * graph.tensors[op.outputs[0]].shape[-1],) * 8
     if op.type in _COPIED:
         yield 4 + 4 * len(graph.tensors[op.outputs[0]].shape)

@@ -14,7 +14,9 @@ import pytest
 
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.model.micro_workspace import with_workspace
+from edgemem.records.micro_arena import prepared_bytes
 from edgemem.records.micro_builds import build_of, structures_of
+from edgemem.records.micro_tail import operator_bytes
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
@@ -185,3 +187,20 @@ def test_structures_of_kernels(kind: str, size: int) -> None:
     """`sizeof` in tflite-micro 90b983c2b3f1's cmsis_nn folder, by GCC 12 for Arm without an operating system."""
     build = build_of(replace(BUILT_IN["tflm"], kernels="cmsis-nn-dsp"))
     assert structures_of(kind, build)[1] == size
+
+
+@pytest.mark.parametrize(("dtype", "more"), [("int8", 2 * 64), ("float32", 0)])
+def test_convolutions_keep_multipliers_of_integers_alone(dtype: str, more: int) -> None:
+    """As builds for Arm took in qemu-arm on 2026-11-27, from 16 output channels."""
+    plain = graph("CONV_2D", (1, 8, 8, 3), (16, 3, 3, 3), (1, 8, 8, 16), SAME, dtype)
+    build = build_of(replace(BUILT_IN["tflm"], kernels="cmsis-nn-dsp"))
+    pieces = build.pointer * len(with_workspace(plain, 4, build.kernels).ops[0].scratch)
+    assert operator_bytes(plain, plain.ops[0], build) - pieces == build.node + 28 + 64 + more
+
+
+def test_a_mean_of_windows_asks_twice_for_its_tensors() -> None:
+    """In qemu-arm 592 bytes, of which 580 are in use in the end, were not enough to prepare this one with MVE."""
+    ends = (Tensor("x", "int8", (1, 6, 4, 4)), Tensor("y", "int8", (1, 3, 2, 4)))
+    pool = Graph("one", ends, (Op("op", "AVERAGE_POOL_2D", (0,), (1,)),), (0,), (1,))
+    build = build_of(replace(BUILT_IN["tflm"], kernels="cmsis-nn-mve"))
+    assert prepared_bytes(pool, build) > 592
