@@ -15,7 +15,7 @@ from edgemem.report.firmware import Firmware, SelfTest
 from edgemem.runtime.tflite_file import open_model
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.runtime.tflm.operators import resolver_calls
-from edgemem.runtime.tflm.self_test import digest_of, kind_of
+from edgemem.runtime.tflm.self_test import kind_of, self_test_run
 from edgemem.runtime.tflm.size import planned_micro, size_of
 from edgemem.system.text import join_names
 
@@ -128,6 +128,7 @@ def _firmware(path: Path) -> Firmware:
 def _self_test(content: bytes, graph: Graph) -> SelfTest | None:
     try:
         kinds = tuple(kind_of(graph.tensors[i].dtype) for i in graph.inputs)
-        return SelfTest(kinds, digest_of(content, graph))
+        seed, digest, is_blind = self_test_run(content, graph)
+        return SelfTest(kinds, digest, seed, is_blind)
     except (EdgememError, TypeError):  # it does not run here, or has inputs of another kind
         return None

@@ -19,14 +19,14 @@ from edgemem.records.micro_arena import predicted_arena
 from edgemem.records.micro_builds import INSTALLED
 from edgemem.report.firmware import Firmware, SelfTest, as_c_array
 from edgemem.runtime.tflm.execution import execute, is_installed
-from edgemem.runtime.tflm.self_test import kind_of, self_test_inputs
+from edgemem.runtime.tflm.self_test import kind_of, self_test_inputs, self_test_run
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError
 from tests.compilers import needs_compilers
 from tests.runtime.micro_models import MICRO_MODELS
 from tests.runtime.test_cli_tflite import edgemem
-from tests.tflite_models import up16
+from tests.tflite_models import M, O, S, T, build, floats, up16
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,6 +176,42 @@ def test_the_self_test_passes_on_the_outputs_of_the_runtime_alone(name: str, tmp
     assert passes()
     output.reshape(-1).view(np.uint8)[-1] ^= 1
     assert not passes()
+
+
+@needs_tflm
+def test_the_self_test_says_whether_outputs_depend_on_inputs(tmp_path: Path) -> None:
+    """A mean tells inputs apart, and a maximum with the largest number does not."""
+    for name, is_blind in (("mean of all pixels of int8", False), ("one output for all", True)):
+        model = saturated() if is_blind else MICRO_MODELS[name]()
+        path = tmp_path / "m.tflite"
+        path.write_bytes(model)
+        graph = TfliteConverter.from_bytes(model).graph()
+        seed, digest, found = self_test_run(model, graph)
+        outputs = {
+            k: execute(model, self_test_inputs(graph, k), outputs=1).outputs[0].tobytes() for k in (seed, seed % 4 + 1)
+        }
+        assert found is is_blind
+        assert (len(set(outputs.values())) == 1) is is_blind
+        text = as_c_array(
+            [
+                Firmware(
+                    "m",
+                    model,
+                    64,
+                    "",
+                    self_test=SelfTest((kind_of(graph.tensors[graph.inputs[0]].dtype),), digest, seed, found),
+                )
+            ]
+        )
+        assert ("the same outputs" in text) is is_blind
+        assert f"#define M_SELF_TEST_SEED {seed}u" in text
+
+
+def saturated() -> bytes:
+    """The larger of each number and one that is larger than all."""
+    most = floats(*[3.0e38] * 4)
+    tensors = [T("x"), T("most", data=most), T("y")]
+    return build(M([S(tensors, [O("MAXIMUM", (0, 1), (2,))], (0,), (2,))]))
 
 
 @pytest.mark.parametrize("profile", ["cmsis-nn-mve", "esp-nn-esp32s3", "esp-nn-esp32p4"])

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph
 
-__all__ = ["digest_of", "kind_of", "self_test_inputs"]
+__all__ = ["kind_of", "self_test_inputs", "self_test_run"]
 
-_SEED: Final = 1
+_SEEDS: Final = (1, 2, 3, 4)
 _BYTES: Final = frozenset(("int8", "uint8", "int16"))
 _START: Final = 0xCBF29CE484222325
 _PRIME: Final = 0x100000001B3
@@ -40,9 +40,9 @@ def kind_of(dtype: str) -> int:
     return -np.dtype(dtype).itemsize
 
 
-def self_test_inputs(graph: Graph) -> tuple[NDArray[Any], ...]:
+def self_test_inputs(graph: Graph, seed: int = _SEEDS[0]) -> tuple[NDArray[Any], ...]:
     """The values of all inputs of a graph, in order."""
-    state, made = _SEED, []
+    state, made = seed, []
     for tensor in (graph.tensors[i] for i in graph.inputs):
         dtype, kind, count = np.dtype(tensor.dtype), kind_of(tensor.dtype), prod(tensor.shape)
         drawn = np.empty(count * dtype.itemsize if kind == 0 else count, np.uint8)
@@ -59,9 +59,18 @@ def self_test_inputs(graph: Graph) -> tuple[NDArray[Any], ...]:
     return tuple(made)
 
 
-def digest_of(model: bytes, graph: Graph, *, timeout_s: float | None = None) -> int:
-    """FNV-1a in 64 bits of the bytes of all outputs, from a run in TensorFlow Lite Micro. Raises as `execute`."""
-    ran = execute(model, self_test_inputs(graph), outputs=len(graph.outputs), timeout_s=timeout_s)
+def self_test_run(model: bytes, graph: Graph, *, timeout_s: float | None = None) -> tuple[int, int, bool]:
+    """The seed of the inputs with the rarest outputs of a few, their digest, and whether all outputs are the same.
+
+    The digest is FNV-1a in 64 bits of the bytes of all outputs of a run in TensorFlow Lite Micro. Raises as `execute`.
+    """
+    digests = [_digest(model, graph, seed, timeout_s) for seed in _SEEDS]
+    digest = min(digests, key=digests.count)
+    return _SEEDS[digests.index(digest)], digest, digests.count(digest) == len(digests)
+
+
+def _digest(model: bytes, graph: Graph, seed: int, timeout_s: float | None) -> int:
+    ran = execute(model, self_test_inputs(graph, seed), outputs=len(graph.outputs), timeout_s=timeout_s)
     digest = _START
     for output in ran.outputs:
         for byte in output.tobytes():
