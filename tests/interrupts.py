@@ -15,13 +15,16 @@ __all__ = ["Interrupt", "interrupted"]
 
 
 class Interrupt:
-    """Whether the block was interrupted."""
+    """Whether the exception was raised, and whether the block was interrupted by it."""
 
+    is_raised = False
     is_done = False
 
 
 @contextmanager
-def interrupted(point: int, files: Collection[str]) -> Iterator[Interrupt]:
+def interrupted(
+    point: int, files: Collection[str], kind: type[BaseException] = InterruptedError
+) -> Iterator[Interrupt]:
     """Raise an exception in the block after so many lines and returns in these files, and drop it behind the block."""
     left, interrupt = point, Interrupt()
 
@@ -35,13 +38,14 @@ def interrupted(point: int, files: Collection[str]) -> Iterator[Interrupt]:
             left -= 1
             if left < 0:
                 sys.settrace(None)
-                raise InterruptedError
+                interrupt.is_raised = True
+                raise kind
         return trace
 
     sys.settrace(trace)
     try:
         yield interrupt
-    except InterruptedError:
+    except kind:
         interrupt.is_done = True
     finally:
         sys.settrace(None)

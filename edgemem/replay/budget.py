@@ -17,6 +17,7 @@ from edgemem.replay.parts import UNITS, unit_of, units_of
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.room import Room
 from edgemem.replay.stack import is_on
+from edgemem.replay.turns import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ class MemoryCap(Handle):
         return int(library().short.em_budget_held(self.pointer))
 
 
-class _RefusedArenaError(Exception):
+class _RefusedArenaError(RefusedError):
     """The budget has no room for an arena now."""
 
 
@@ -136,8 +137,9 @@ class BudgetedReplayer(Replayer):
                 self._want_smaller(family, described)
             return result
         finally:
-            self._is_alone = False
-            self._gate.leave(place)
+            if place in self._gate:  # another one may be alone, while this one waits for that
+                self._is_alone = False
+                self._gate.leave(place)
 
     def _need(self, family: Family, small: ReadyPlan | None) -> int:
         """Bytes that a run takes with its arena and what lies outside it, by a plan of smaller runs or by any."""
@@ -171,10 +173,21 @@ class BudgetedReplayer(Replayer):
     ) -> _Result:
         cap, c = self._cap, library().short
         held = cap.held
+
+        def checked(*arguments: object) -> _Result:
+            try:
+                return call(*arguments)
+            except (
+                Exception
+            ) as error:  # here: behind the run, arenas are made for those that wait for what it gives back
+                if need := c.em_budget_refused():
+                    raise self._refusal(described(), need, held) from error
+                raise
+
         cap.enter(cap.pointer)
         try:
             c.em_budget_refused()
-            return super().run(family, described, call, *arguments)
+            return super().run(family, described, checked, *arguments)
         except _RefusedArenaError as error:
             raise self._refusal(described(), error.args[0], held) from None
         except Exception as error:

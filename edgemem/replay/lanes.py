@@ -125,7 +125,7 @@ class Lanes:
             return found
 
         def takes(turn: _Turn) -> bool:
-            turn.lane = self._found()
+            turn.lane = turn.lane or self._found()
             return turn.lane is not None
 
         lane = self._queue.enter(_Turn(), takes).lane

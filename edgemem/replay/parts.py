@@ -87,8 +87,8 @@ class _SlicedArena:
             found = self.whole.part(begin * self.unit, block.bit_count() * self.unit)
             self.parts[block] = found
         part.arena, part.bits, part.memory = self, block, found
-        self.taken.add(part)
         self.bits |= block
+        self.taken.add(part)  # last: now it has what it waits for
 
     def take_back(self, part: ArenaPart) -> None:
         """It is free again."""
@@ -147,6 +147,8 @@ class ArenaParts:
         """
 
         def takes(part: ArenaPart) -> bool:
+            if part.arena is not None and part in part.arena.taken:
+                return True
             size, most = limits()
             size = max(size, needed)  # the plan of a run that waits may have become smaller
             part.size = units_of(needed, size)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from typing import Final
 
 from edgemem.replay.turns import Queue, Waiter
 
 __all__ = ["Room"]
+
+_ALONE: Final = 1 << 62  # bytes of a run that is alone: beside it, there is no room for any
 
 
 class Room:
@@ -15,7 +18,10 @@ class Room:
     def __init__(self) -> None:
         self.queue: Queue[Waiter] = Queue()
         self._inside: weakref.WeakSet[Waiter] = weakref.WeakSet()
-        self._alone: weakref.WeakSet[Waiter] = weakref.WeakSet()  # that are alone, or wait to be
+
+    def __contains__(self, place: Waiter) -> bool:
+        """Whether a run with this place is inside."""
+        return place in self._inside
 
     def enter(self, size: int, most: int) -> Waiter:
         """As one of the runs that take at most `most` bytes at once, `size` of them this one.
@@ -24,8 +30,8 @@ class Room:
         """
 
         def takes(place: Waiter) -> bool:
-            if self._alone:
-                return False
+            if place in self._inside:
+                return True
             larger, smaller = self.queue.first(place)
             others = [*self._inside, *smaller]
             if others and sum(other.size for other in others) + size > most:
@@ -41,24 +47,10 @@ class Room:
 
     def enter_alone(self) -> Waiter:
         """As the only run; runs that come later wait."""
-        place = Waiter()
-        self._alone.add(place)
-
-        def takes(place: Waiter) -> bool:
-            if self._inside:
-                return False
-            self._inside.add(place)
-            return True
-
-        try:
-            return self.queue.enter(place, takes)
-        except BaseException:
-            self.leave(place)
-            raise
+        return self.enter(_ALONE, 0)
 
     def leave(self, place: Waiter) -> None:
         """The run has ended."""
         with self.queue.lock:
             self._inside.discard(place)
-            self._alone.discard(place)
         self.queue.serve()

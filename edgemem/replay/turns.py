@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MOST_PASSED", "Queue", "Waiter"]
+__all__ = ["MOST_PASSED", "Queue", "RefusedError", "Waiter"]
 
 MOST_PASSED: Final = 16  # larger ones that go before one that waits for less
 
 _LOOK_AGAIN: Final = 0.05  # seconds; an exception may have taken away what a thread waits for, without a word
 
 _Waiter = TypeVar("_Waiter", bound="Waiter")
+
+
+class RefusedError(Exception):
+    """A thread cannot have what it waits for; of memory, MemoryError says it, too."""
 
 
 class Waiter:
@@ -70,7 +74,8 @@ class Queue(Generic[_Waiter]):
         """The waiter, once it takes what there is.
 
         `takes` is called with the waiter and with the lock held, again and again, by this thread and by those that give
-        something back. It has no reference to the waiter of its own, which would keep that alive.
+        something back. It has no reference to the waiter of its own, which would keep that alive, and returns True for
+        a waiter that has what it needs: an exception may have stopped the thread that gave it.
         """
         with self.lock:
             waiter.since = next(self._arrivals)
@@ -81,20 +86,25 @@ class Queue(Generic[_Waiter]):
         turn = threading.Lock()
         turn.acquire()
         waiter._takes, waiter._turn = takes, turn  # noqa: SLF001
+        ref = weakref.ref(waiter)
         try:
             with self.lock:
-                self.waiting.append(weakref.ref(waiter))
+                waiter.since = next(self._arrivals)  # again, so that those that wait stand in their order
+                self.waiting.append(ref)
             while True:
                 with self.lock:
+                    if not waiter._has and takes(waiter):  # noqa: SLF001
+                        waiter._has = True  # noqa: SLF001 - nobody hands it another one
+                        self._count_passed(waiter)
                     if waiter._has:  # noqa: SLF001
                         return waiter
-                    if takes(waiter):
-                        self._count_passed(waiter)
-                        return waiter
                 turn.acquire(timeout=_LOOK_AGAIN)
+        except BaseException:
+            del waiter  # it may have been handed something, and the exception may be kept with this frame
+            raise
         finally:
             with self.lock:
-                self.waiting[:] = [ref for ref in self.waiting if ref() not in (None, waiter)]
+                self.waiting[:] = [other for other in self.waiting if other is not ref and other() is not None]
             self.serve()  # those that it kept waiting
 
     def serve(self) -> None:
@@ -113,7 +123,7 @@ class Queue(Generic[_Waiter]):
         turn = waiter._turn  # noqa: SLF001
         if waiter._has or turn is None:  # noqa: SLF001
             return True
-        with suppress(Exception):  # which it finds and raises itself
+        with suppress(MemoryError, RefusedError):  # which it finds and raises itself
             if not waiter._takes(waiter):  # noqa: SLF001
                 return False
             waiter._has = True  # noqa: SLF001

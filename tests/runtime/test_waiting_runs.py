@@ -6,20 +6,36 @@ import ctypes
 import itertools
 import random
 import threading
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from edgemem.planning.recording_plan import plan_recording
+from edgemem.plans import Settings
 from edgemem.replay import parts, room, turns
 from edgemem.replay.arena import ArenaMemory
+from edgemem.replay.budget import BudgetedReplayer
 from edgemem.replay.lanes import Lanes
 from edgemem.replay.library import HOST, library
 from edgemem.replay.parts import UNITS, ArenaParts, unit_of
+from edgemem.replay.policy import ReplayPolicy
 from edgemem.replay.room import Room
+from edgemem.replay.store import StoredPlans
 from edgemem.replay.turns import MOST_PASSED
+from edgemem.trace.recording import Signature
 from tests.interrupts import interrupted
+from tests.runtime.test_replay_families import FINGERPRINT
 from tests.runtime.test_small_runs import at_once, joined, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from edgemem.replay.lanes import Lane
+
+MIB = 1 << 20
 
 
 @pytest.mark.parametrize("most", [3 * UNITS, 2 * UNITS + 5, UNITS])
@@ -232,3 +248,178 @@ def test_no_thread_that_comes_again_takes_a_lane_away_from_one_that_waits() -> N
     joined(threads)
     assert order[:4] == [0, 1, 2, 3]
     assert max(sum(1 for _ in run) for _, run in itertools.groupby(order[:190])) <= 2
+
+
+def waits(given: Any, count: int) -> None:
+    until(lambda: len(given.queue.waiting) == count)
+
+
+@pytest.fixture
+def nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits goes on only when it is handed something."""
+    monkeypatch.setattr(turns, "_LOOK_AGAIN", 60)
+
+
+@pytest.mark.usefixtures("nobody_looks_again")
+def test_a_run_that_waits_to_be_alone_is_told_behind_one_that_needs_nothing() -> None:
+    given = Room()
+    first = given.enter_alone()
+    threads = at_once(lambda: given.leave(given.enter(0, 10)))
+    waits(given, 1)
+    threads += at_once(lambda: given.leave(given.enter_alone()))
+    waits(given, 2)
+    given.leave(first)
+    joined(threads)
+
+
+def test_runs_that_are_alone_let_another_one_in() -> None:
+    """There is always one more that waits to be alone."""
+    given, order = Room(), list[str]()
+    first = given.enter_alone()
+    threads = at_once(lambda: (given.enter(1, 10), order.append("beside")))
+    waits(given, 1)
+
+    def alone() -> None:
+        place = given.enter_alone()
+        if len(order) < 10 * MOST_PASSED and "beside" not in order:
+            threads.extend(at_once(alone))
+            until(lambda: given.queue.waiting)
+        order.append("alone")
+        given.leave(place)
+
+    threads += at_once(alone)
+    waits(given, 2)
+    given.leave(first)
+    joined(threads)
+    assert order.index("beside") <= MOST_PASSED + 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+@pytest.mark.parametrize("kind", ["room", "alone", "parts"])
+def test_an_exception_while_something_is_handed_on_leaves_it_to_the_one_that_waits(
+    kind: str, error: type[BaseException]
+) -> None:
+    """In the thread that hands it on, between any two lines."""
+    files = (room.__file__, parts.__file__, turns.__file__)
+    for point in range(300):
+        given = make_given("room" if kind == "alone" else kind)
+        first = enter(given, 640, 640)
+
+        def go(given: Any = given) -> None:
+            leave(given, given.enter_alone() if kind == "alone" else enter(given, 640, 640))
+
+        threads = at_once(go)
+        waits(given, 1)
+        with interrupted(point, files, error) as interrupt:
+            leave(given, first)
+        assert interrupt.is_done == interrupt.is_raised, "the thread never hears of it"
+        del first
+        joined(threads)
+        joined(at_once(go))
+        if not interrupt.is_done:
+            return
+    pytest.fail("more points than were tried")
+
+
+@pytest.mark.usefixtures("nobody_looks_again")
+@pytest.mark.parametrize("kind", ["room", "parts"])
+def test_an_exception_that_is_kept_does_not_keep_what_its_thread_was_handed(kind: str) -> None:
+    given, kept = make_given(kind), list[BaseException]()
+    first = enter(given, 640, 640)
+
+    def wait() -> None:
+        try:
+            enter(given, 640, 640)
+        except InterruptedError as error:
+            kept.append(error)
+
+    threads = at_once(wait)
+    waits(given, 1)
+    ident = ctypes.c_ulong(threads[0].ident or 0)
+    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(InterruptedError)) == 1
+    leave(given, first)  # it comes out of the wait with what it was handed, and with the exception
+    joined(threads)
+    joined(at_once(lambda: leave(given, enter(given, 640, 640))))
+    assert len(kept) == 1
+
+
+def test_one_that_found_something_itself_is_handed_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its look and its way out, another thread gives something back."""
+    lanes = Lanes(HOST, ArenaMemory, 1, None)
+    first, taken = lanes.take(), list[Any]()
+    queue, look = lanes._queue, lanes._found
+
+    class Lock:
+        """The queue's, opened for others when the thread has found something."""
+
+        has_found = False
+        lock = queue.lock
+
+        def __enter__(self) -> None:
+            self.lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.lock.release()
+            if self.has_found:
+                self.has_found = False
+                joined(at_once(queue.serve))
+
+    def found() -> Any:
+        lane = look()
+        lock.has_found = lane is not None
+        return lane
+
+    lock = Lock()
+    monkeypatch.setattr(queue, "lock", lock)
+    monkeypatch.setattr(lanes, "_found", found)
+    threads = at_once(lambda: taken.append(lanes.take()))
+    waits(SimpleNamespace(queue=queue), 1)
+    lanes._idle.append(first)  # as in `give`, before the others are served
+    joined(threads)
+    assert taken == [first]
+
+
+def capped() -> tuple[BudgetedReplayer, Callable[[Callable[[], str]], str]]:
+    """A replayer within a MiB, and how it does a run."""
+    plan = partial(plan_recording, settings=Settings())
+    stored = StoredPlans(FINGERPRINT, (), Settings(), None)
+    policy = ReplayPolicy(background=False)
+    replayer = BudgetedReplayer(stored, first=plan, better=plan, policy=policy, most_bytes=MIB, make=ArenaMemory)
+    signature = Signature("run", ())
+    return replayer, lambda call: replayer.run(replayer.family(signature), lambda: signature, call)
+
+
+def refused() -> str:
+    assert not library().c.em_allocate(2 * MIB)
+    raise RuntimeError("the runtime has no memory")
+
+
+def test_a_refused_run_is_done_again_though_a_thread_that_waits_is_refused_an_arena_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The thread whose run ends makes the arena for the one that waits."""
+    replayer, run = capped()
+    lanes = replayer._lanes
+    give, calls = lanes.give, [refused, lambda: "done"]
+
+    def give_and_serve(lane: Lane) -> None:
+        give(lane)
+        with suppress(turns.RefusedError):
+            lanes._make(2 * MIB)
+
+    monkeypatch.setattr(lanes, "give", give_and_serve)
+    assert run(lambda: calls.pop(0)()) == "done"
+    assert calls == []
+
+
+def test_an_interrupted_wait_to_be_alone_changes_nothing_for_the_run_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    replayer, run = capped()
+
+    def wait() -> None:
+        replayer._is_alone = True  # the other run, which began meanwhile
+        raise InterruptedError
+
+    monkeypatch.setattr(replayer._gate, "enter_alone", wait)
+    with pytest.raises(InterruptedError):
+        run(refused)
+    assert replayer._is_alone
