@@ -276,7 +276,12 @@ def test_runs_that_are_alone_let_another_one_in() -> None:
     """There is always one more that waits to be alone."""
     given, order = Room(), list[str]()
     first = given.enter_alone()
-    threads = at_once(lambda: (given.enter(1, 10), order.append("beside")))
+
+    def beside() -> None:
+        given.enter(1, 10)
+        order.append("beside")
+
+    threads = at_once(beside)
     waits(given, 1)
 
     def alone() -> None:
@@ -400,16 +405,20 @@ def test_a_refused_run_is_done_again_though_a_thread_that_waits_is_refused_an_ar
     """The thread whose run ends makes the arena for the one that waits."""
     replayer, run = capped()
     lanes = replayer._lanes
-    give, calls = lanes.give, [refused, lambda: "done"]
+    give, calls = lanes.give, list[str]()
 
     def give_and_serve(lane: Lane) -> None:
         give(lane)
         with suppress(turns.RefusedError):
             lanes._make(2 * MIB)
 
+    def call() -> str:
+        calls.append("call")
+        return refused() if len(calls) == 1 else "done"
+
     monkeypatch.setattr(lanes, "give", give_and_serve)
-    assert run(lambda: calls.pop(0)()) == "done"
-    assert calls == []
+    assert run(call) == "done"
+    assert len(calls) == 2
 
 
 def test_an_interrupted_wait_to_be_alone_changes_nothing_for_the_run_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
