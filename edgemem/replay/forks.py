@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ def in_children(what: _Kind, start_again: Callable[[_Kind], object]) -> None:
 
 
 def _start_again() -> None:
-    for start_again in list(_ALL.values()):
-        start_again()
+    with ExitStack() as stack:  # all of them, whatever one raises
+        for start_again in reversed(list(_ALL.values())):
+            stack.callback(start_again)
 
 
 if hasattr(os, "register_at_fork"):
