@@ -26,6 +26,7 @@ from click.testing import CliRunner, Result
 from edgemem.android.library import write_zip
 from edgemem.android.package import Key, _sign
 from edgemem.android.sdk import run_tool
+from edgemem.android.sources import find_sources
 from edgemem.cli.main import main
 from edgemem.formats import load_model
 from edgemem.planfile import decode_all
@@ -151,7 +152,7 @@ def on_the_jvm(apk: Path, folder: Path) -> str:
         (folder / "edgemem.jar").write_bytes(archive.read("classes.jar"))
     jars = [folder / "onnxruntime.jar", folder / "edgemem.jar", home / "platforms" / "android-29" / "android.jar"]
     path = os.pathsep.join(map(str, [classes, *jars]))
-    sources = Path(__file__).parents[2] / "android/template/onnxruntime/app/src/main/java"
+    sources = find_sources() / "android/template/onnxruntime/app/src/main/java"
     run_tool(["javac", "-Xlint:all", "-Werror", "-cp", path, "-d", classes, *sources.rglob("*.java")], cwd=folder)
     options = [f"-Dapk={apk}", f"-Djava.library.path={libraries}", f"-Donnxruntime.native.path={libraries}"]
     environment = {"LD_LIBRARY_PATH": f"{shim}:{libraries}", "ORT_DISABLE_TELEMETRY": "1"}

@@ -6,16 +6,19 @@ import hashlib
 import os
 import subprocess
 import zipfile
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from edgemem.android.sdk import run_tool
+from edgemem.android.sources import find_sources
 from edgemem.runtime.webgpu.web_bundle import write_bundle
 from tests.android.sdk import STUBS
 from tests.android.tools import need
 from tests.webgpu_programs import pyramid
 
-_JAVA: Final = Path(__file__).parents[2] / "android/template/onnxruntime/app/src/main/java/ai/edgemem/demo"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_JAVA: Final = find_sources() / "android/template/onnxruntime/app/src/main/java/ai/edgemem/demo"
 _TYPES: Final = {".html": "text/html", ".js": "text/javascript"}
 _ASK: Final = """package ai.edgemem.demo;
 

@@ -26,6 +26,7 @@ import edgemem
 from edgemem.android.library import OWN_LIBRARY, read_archive, write_zip
 from edgemem.android.project import KOTLIN_COMPILER, fill, make_project, read_template, write_project
 from edgemem.android.sdk import run_tool
+from edgemem.android.sources import find_sources
 from edgemem.cli.main import main
 from edgemem.errors import ApkError, ModelError, PlanFileError, StalePlanError, ToolError
 from edgemem.formats import load_model
@@ -308,7 +309,7 @@ def test_what_is_said_of_a_recording(tmp_path: Path, *, for_android: bool) -> No
 @pytest.mark.full
 def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path: Path) -> None:
     java = kotlin.jvm("java")
-    sources = [ROOT / "android/template/litert/app/src/main/kotlin", DATA / "stubs"]
+    sources = [find_sources() / "android/template/litert/app/src/main/kotlin", DATA / "stubs"]
     path = os.pathsep.join(map(str, kotlin.compiled(sources, tmp_path)))
     done = subprocess.run([java, "-cp", path, "MainKt"], capture_output=True, text=True, check=True)
     said, on_gpu, no_gpu, failed_run = done.stdout.split("---")
@@ -348,7 +349,7 @@ def test_the_java_of_the_documentation_compiles(tmp_path: Path) -> None:
     assert found
     for block in found:
         (tmp_path / block.file).write_text(block.text, encoding="utf-8")
-    sources = ROOT / "android" / "java"
+    sources = find_sources() / "android" / "java"
     options = ["-proc:none", "-Xlint:all,-options", "-cp", str(classes), "-sourcepath", str(sources), "-d", "out"]
     run_tool([javac, *options, *(b.file for b in found)], what="javac", cwd=tmp_path)
     assert (tmp_path / "out" / "Faces.class").is_file()

@@ -16,6 +16,7 @@ import pytest
 
 import edgemem
 from edgemem.android.library import OWN_LIBRARY, read_archive
+from edgemem.android.sources import find_sources
 from tests.android.parts import part
 from tests.android.sdk import write_toolchain
 from tests.android.tools import need
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
 
 ROOT = Path(__file__).parents[2]
-ANDROID: Final = ROOT / "android"
+ANDROID: Final = find_sources() / "android"
 OURS: Final = ROOT / "tests" / "java"
 _TOOL_S: Final = 300
 
