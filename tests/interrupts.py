@@ -41,7 +41,8 @@ def interrupted(point: int, files: Collection[str]) -> Iterator[Interrupt]:
     sys.settrace(trace)
     try:
         yield interrupt
-    except InterruptedError:
+    except InterruptedError as raised:
         interrupt.is_done = True
+        raised.__traceback__ = None  # CPython 3.12 and 3.13 keep what a trace function raised, and so its frames
     finally:
         sys.settrace(None)
