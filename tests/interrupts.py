@@ -45,7 +45,8 @@ def interrupted(
     sys.settrace(trace)
     try:
         yield interrupt
-    except kind:
+    except kind as raised:
         interrupt.is_done = True
+        raised.__traceback__ = None  # CPython 3.12 and 3.13 keep what a trace function raised, and so its frames
     finally:
         sys.settrace(None)
