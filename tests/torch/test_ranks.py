@@ -140,5 +140,6 @@ def trained(is_planned):
 
 same = all(torch.equal(a, b) for a, b in zip(trained(True), trained(False), strict=True))
 print(f"rank{rank}:{'same' if same else 'different'}", flush=True)
+dist.barrier()  # one that ends while the other still talks to it now and then ends that one, without edgemem, too
 dist.destroy_process_group()
 """
