@@ -175,11 +175,10 @@ class BudgetedReplayer(Replayer):
         held = cap.held
 
         def checked(*arguments: object) -> _Result:
+            # Not around all of the run: behind the call, arenas are made for those that wait for what it gives back.
             try:
                 return call(*arguments)
-            except (
-                Exception
-            ) as error:  # here: behind the run, arenas are made for those that wait for what it gives back
+            except Exception as error:
                 if need := c.em_budget_refused():
                     raise self._refusal(described(), need, held) from error
                 raise
@@ -190,11 +189,6 @@ class BudgetedReplayer(Replayer):
             return super().run(family, described, checked, *arguments)
         except _RefusedArenaError as error:
             raise self._refusal(described(), error.args[0], held) from None
-        except Exception as error:
-            need = c.em_budget_refused()
-            if not need:
-                raise
-            raise self._refusal(described(), need, held) from error
         finally:
             cap.enter(before)
 

@@ -17,7 +17,7 @@ _ALL: weakref.WeakKeyDictionary[object, Callable[[], object]] = weakref.WeakKeyD
 
 
 def in_children(what: _Kind, start_again: Callable[[_Kind], object]) -> None:
-    """Call this with `what` in each forked child, while it exists."""
+    """In each forked child, call `start_again(what)` if `what` still exists."""
     reference = weakref.ref(what)
     _ALL[what] = lambda: None if (found := reference()) is None else start_again(found)
 

@@ -55,9 +55,8 @@ class _SlicedArena:
         self.missing = _missing(units)
         self.parts: dict[int, ArenaMemory] = {}  # by the bits of their units
         self.taken: weakref.WeakSet[ArenaPart] = weakref.WeakSet()
-        self.bits = (
-            self.missing
-        )  # of units that are taken, or not there; at times those of parts, too, that an exception took away
+        # Of units that are taken or missing; at times those of parts, too, that an exception took away.
+        self.bits = self.missing
         self.kept = 0  # of units that the run that looks must leave to others
 
     def free(self, units: int) -> int | None:

@@ -281,10 +281,8 @@ def _self_test(firmware: Firmware) -> str:
         return ""
     prefix, upper, test = firmware.prefix, firmware.prefix.upper(), firmware.self_test
     kinds = ", ".join(str(kind) for kind in test.kinds)
-    blind = (
-        "\n   Other inputs of this kind gave the same outputs: to pass tells little. Test it with inputs of yours, too."
-    )
-    blind = blind if test.is_blind else ""
+    text = "Other inputs of this kind gave the same outputs: to pass tells little. Test it with inputs of yours, too."
+    blind = f"\n   {text}" if test.is_blind else ""
     return f"""
 /* The self-test: pseudo-random inputs, and a digest of the outputs that they have with reference kernels. Kernels that
    round in another way give another digest; int8 ones mostly do not.{blind} */

@@ -59,18 +59,18 @@ def self_test_inputs(graph: Graph, seed: int = _SEEDS[0]) -> tuple[NDArray[Any],
     return tuple(made)
 
 
-def self_test_run(model: bytes, graph: Graph, *, timeout_s: float | None = None) -> tuple[int, int, bool]:
+def self_test_run(model: bytes, graph: Graph) -> tuple[int, int, bool]:
     """The seed of the inputs with the rarest outputs of a few, their digest, and whether all outputs are the same.
 
     The digest is FNV-1a in 64 bits of the bytes of all outputs of a run in TensorFlow Lite Micro. Raises as `execute`.
     """
-    digests = [_digest(model, graph, seed, timeout_s) for seed in _SEEDS]
+    digests = [_digest(model, graph, seed) for seed in _SEEDS]
     digest = min(digests, key=digests.count)
     return _SEEDS[digests.index(digest)], digest, digests.count(digest) == len(digests)
 
 
-def _digest(model: bytes, graph: Graph, seed: int, timeout_s: float | None) -> int:
-    ran = execute(model, self_test_inputs(graph, seed), outputs=len(graph.outputs), timeout_s=timeout_s)
+def _digest(model: bytes, graph: Graph, seed: int) -> int:
+    ran = execute(model, self_test_inputs(graph, seed), outputs=len(graph.outputs))
     digest = _START
     for output in ran.outputs:
         for byte in output.tobytes():
