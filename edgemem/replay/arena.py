@@ -38,7 +38,7 @@ class ArenaMemory(Handle):
 
         Raises MemoryError if another part, or a block of it, has some of them.
         """
-        c = library().c
+        c = library().short
         made = ArenaMemory.__new__(ArenaMemory)
         made.adopt(c.em_arena_part(self.pointer, offset, size), c.em_arena_release, size)
         return made

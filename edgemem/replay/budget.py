@@ -120,7 +120,7 @@ class BudgetedReplayer(Replayer):
                     if family.mode == "replay":
                         self._deviates(family, error, records=self.policy.record == "first-run")
                     raise
-                self._gate.leave(place)
+                self._gate.leave(place, keep=False)
                 place = self._gate.enter_alone()
                 self._begin_alone()
                 is_above_plan = error.__cause__ is not None and family.mode == "replay"

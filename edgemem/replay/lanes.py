@@ -95,6 +95,7 @@ class Lanes:
         self._shared = shared
         self._idle: list[Lane] = []
         self._counts: list[list[int]] = []
+        self._have_parts = False
         self._is_closed = False
         self.start_again()
         in_children(self, Lanes.start_again)
@@ -135,12 +136,17 @@ class Lanes:
     def take_bare(self) -> Lane:
         """A lane without an arena, of which there is no limit, until `give`."""
         try:
-            lane = self._idle.pop(0)  # in turn, so that each loses an arena that it had
+            lane = self._idle.pop()  # the one used last, whose context is in the processor's caches
         except IndexError:
             with self._lock:
                 return self._made()
         self.drop_memory(lane)
         return lane
+
+    def have_parts(self) -> None:
+        """Runs have parts of arenas from now on: lanes lose their own."""
+        self._have_parts = True
+        self.drop_idle_memory()
 
     def take_part(self, needed: int, limits: Callable[[], tuple[int, int]]) -> Lane:
         """As `take_bare`, with a part of an arena; the arguments and errors are those of `ArenaParts.take`."""
@@ -155,6 +161,8 @@ class Lanes:
         if part is not None:
             lane.part = None
             self.parts.give(part)
+        elif self._have_parts:
+            self.drop_memory(lane)
         self._idle.append(lane)
         if self._queue.waiting or self._is_closed:
             self._given()

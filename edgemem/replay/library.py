@@ -67,6 +67,8 @@ STATS: Final = Struct(f"{len(Stats._fields)}q")
 _SHORT: Final = (
     "em_active",
     "em_arena_left",
+    "em_arena_part",
+    "em_arena_release",
     "em_begin_replay",
     "em_budget_enter",
     "em_budget_held",

@@ -63,7 +63,7 @@ class _SlicedArena:
         """A free part of so many units, as bits, without those that are kept for others."""
         found = self._free(units)
         if found is None:
-            self.bits = self.missing | sum(part.bits for part in self.taken)
+            self.bits = self.missing | sum(part.order for part in self.taken)
             found = self._free(units)
         return found
 
@@ -85,14 +85,14 @@ class _SlicedArena:
             begin = (block & -block).bit_length() - 1
             found = self.whole.part(begin * self.unit, block.bit_count() * self.unit)
             self.parts[block] = found
-        part.arena, part.bits, part.memory = self, block, found
+        part.arena, part.order, part.memory = self, block, found
         self.bits |= block
         self.taken.add(part)  # last: now it has what it waits for
 
     def take_back(self, part: ArenaPart) -> None:
         """It is free again."""
         self.taken.discard(part)
-        self.bits &= ~part.bits
+        self.bits &= ~part.order
 
     def close_if_free(self) -> None:
         """Release the memory, although frames of a failed run may still refer to it; not while something runs in it."""
@@ -104,13 +104,16 @@ class _SlicedArena:
 
 
 class ArenaPart(Waiter):
-    """What a run has of an arena: `size` units."""
+    """What a run that needs `needed` bytes has of an arena: `size` units.
 
-    __slots__ = ("arena", "bits", "memory")
+    `order` has a bit for each of them, so that parts near the beginning of an arena are taken first.
+    """
+
+    __slots__ = ("arena", "memory", "needed")
 
     def __init__(self) -> None:
         super().__init__()
-        self.bits = 0
+        self.needed = 0
         self.arena: _SlicedArena | None = None
         self.memory: ArenaMemory | None = None
 
@@ -152,12 +155,15 @@ class ArenaParts:
             size = max(size, needed)  # the plan of a run that waits may have become smaller
             part.size = units_of(needed, size)
             unit = unit_of(size)
+            self._free_spares()
             for arena in self._arenas[:]:
                 if arena.unit != unit or arena.missing not in (0, _missing(most % UNITS)):
                     self._drop_if_free(arena)
             return self._found(part, unit, most)
 
-        return self.queue.enter(ArenaPart(), takes)
+        found = self.queue.take_spare(needed) or self.queue.enter(ArenaPart(), takes)
+        found.needed = needed
+        return found
 
     def _found(self, part: ArenaPart, unit: int, most: int) -> bool:
         arenas = [arena for arena in self._arenas if arena.unit == unit]
@@ -213,19 +219,34 @@ class ArenaParts:
 
     def give(self, part: ArenaPart) -> None:
         """Let other runs have it."""
+        memory = part.memory
+        is_spare = memory is not None and not memory.left and self.queue.spare(part.needed, part)
+        if is_spare and not self.queue.waiting and not self._is_closed:
+            return
         with self.queue.lock:
-            arena = part.arena
-            if arena is not None:
-                arena.take_back(part)
-                if arena not in self._arenas:
-                    arena.close_if_free()
-                elif self._is_closed:
-                    self._drop_if_free(arena)
+            self._free_spares()
+            if not is_spare:
+                self._free(part)
         self.queue.serve()
+
+    def _free(self, part: ArenaPart) -> None:
+        arena = part.arena
+        if arena is not None:
+            arena.take_back(part)
+            if arena not in self._arenas:
+                arena.close_if_free()
+            elif self._is_closed:
+                self._drop_if_free(arena)
+
+    def _free_spares(self) -> None:
+        """Parts for the next runs are free for any now."""
+        for part in self.queue.take_spares():
+            self._free(part)
 
     def drop_idle(self) -> None:
         """Release the arenas in which nothing runs now."""
         with self.queue.lock:
+            self._free_spares()
             for arena in list(self._arenas):
                 self._drop_if_free(arena)
 

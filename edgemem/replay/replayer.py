@@ -210,7 +210,7 @@ class Replayer:
             return self._learnt(run)
         if self._is_direct and self._learner.has_smaller:
             self._is_direct = False
-            self._lanes.drop_idle_memory()  # runs have parts of arenas from now on
+            self._lanes.have_parts()
         family = run.family
         claims = False
         try:

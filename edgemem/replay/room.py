@@ -32,6 +32,7 @@ class Room:
         def takes(place: Waiter) -> bool:
             if place in self._inside:
                 return True
+            self._free_spares()
             larger, smaller = self.queue.first(place)
             others = [*self._inside, *smaller]
             if others and sum(other.size for other in others) + size > most:
@@ -43,14 +44,24 @@ class Room:
             self._inside.add(place)
             return True
 
-        return self.queue.enter(Waiter(size), takes)
+        return self.queue.take_spare(size) or self.queue.enter(Waiter(size), takes)
 
     def enter_alone(self) -> Waiter:
         """As the only run; runs that come later wait."""
         return self.enter(_ALONE, 0)
 
-    def leave(self, place: Waiter) -> None:
-        """The run has ended."""
+    def leave(self, place: Waiter, *, keep: bool = True) -> None:
+        """The run has ended. With `keep`, its place may stay inside for the next run of its size."""
+        is_spare = keep and place.size < _ALONE and self.queue.spare(place.size, place)
+        if is_spare and not self.queue.waiting:
+            return
         with self.queue.lock:
-            self._inside.discard(place)
+            self._free_spares()
+            if not is_spare:
+                self._inside.discard(place)
         self.queue.serve()
+
+    def _free_spares(self) -> None:
+        """Places for the next runs are free for any now."""
+        for place in self.queue.take_spares():
+            self._inside.discard(place)

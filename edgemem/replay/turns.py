@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from contextlib import suppress
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -31,15 +32,17 @@ class Waiter:
     Attributes:
         size: that it needs, in units of the queue's user.
         since: when it came, by the number of those before it.
+        order: of spares for the same need, the one with the lowest is taken.
     """
 
-    __slots__ = ("__weakref__", "_has", "_passed", "_takes", "_turn", "since", "size")
+    __slots__ = ("__weakref__", "_has", "_passed", "_takes", "_turn", "order", "since", "size")
 
     def __init__(self, size: int = 0) -> None:
         self.size = size
         self._has = False
         self._passed = 0  # by larger ones that came later
         self.since = 0
+        self.order = 0
         self._takes: Callable[[Any], bool] = bool
         self._turn: threading.Lock | None = None  # locked while it waits
 
@@ -49,6 +52,10 @@ class Queue(Generic[_Waiter]):
 
     Who gives something back hands it on (`serve`), so that no thread that comes later can take it away, and none wakes
     up in vain. No threading.Condition: a signal's exception inside its Python code would leave it locked for good.
+
+    While nobody waits, what is given back may stay as it is, a spare for the next thread that needs the same. Spares
+    take no lock: where more threads run than there are processors, one that holds a lock may stand still. Python's own
+    lock makes each operation on a list or a heap one step.
 
     Attributes:
         lock: held while somebody looks whether there is something for it.
@@ -61,6 +68,35 @@ class Queue(Generic[_Waiter]):
         self.has_waited = False
         self._arrivals = itertools.count()
         self.waiting: list[weakref.ref[_Waiter]] = []
+        self._spares: dict[int, list[tuple[int, int, _Waiter]]] = {}  # heaps, by need
+
+    def take_spare(self, need: int) -> _Waiter | None:
+        """A spare for this need, unless somebody waits, who goes first."""
+        if self.waiting:
+            return None
+        try:
+            return heappop(self._spares[need])[2]
+        except (KeyError, IndexError):
+            return None
+
+    def spare(self, need: int, waiter: _Waiter) -> bool:
+        """Whether what is given back is a spare for this need from now on: it is if nobody waits.
+
+        Who comes meanwhile may not see it: look again whether somebody waits, and take the spares back.
+        """
+        if self.waiting:
+            return False
+        heappush(self._spares.setdefault(need, []), (waiter.order, next(self._arrivals), waiter))
+        return True
+
+    def take_spares(self) -> list[_Waiter]:
+        """All spares."""
+        taken = []
+        for spares in list(self._spares.values()):
+            while spares:
+                with suppress(IndexError):  # another thread took the last one
+                    taken.append(spares.pop()[2])
+        return taken
 
     def first(self, waiter: _Waiter) -> tuple[list[_Waiter], list[_Waiter]]:
         """Those that it must leave room for: larger ones that came before, and smaller ones that were passed often."""
@@ -91,45 +127,64 @@ class Queue(Generic[_Waiter]):
             with self.lock:
                 waiter.since = next(self._arrivals)  # again, so that those that wait stand in their order
                 self.waiting.append(ref)
+                if self._is_served(waiter, ref):  # by what was given back before it stood there
+                    return waiter
             while True:
-                with self.lock:
-                    if not waiter._has and takes(waiter):  # noqa: SLF001
-                        waiter._has = True  # noqa: SLF001 - nobody hands it another one
-                        self._count_passed(waiter)
-                    if waiter._has:  # noqa: SLF001
-                        return waiter
                 turn.acquire(timeout=_LOOK_AGAIN)
+                if waiter._has:  # noqa: SLF001
+                    return waiter
+                with self.lock:
+                    if self._is_served(waiter, ref):
+                        return waiter
         except BaseException:
             del waiter  # it may have been handed something, and the exception may be kept with this frame
-            raise
-        finally:
-            with self.lock:
-                self.waiting[:] = [other for other in self.waiting if other is not ref and other() is not None]
+            with self.lock, suppress(ValueError):
+                self.waiting.remove(ref)
             self.serve()  # those that it kept waiting
+            raise
 
     def serve(self) -> None:
         """Something was given back: hand it to those that wait, in their order."""
         if not self.waiting:
             return
         with self.lock:
-            least = sys.maxsize  # of those for whom there is nothing: nor is there for others who need as much
-            for ref in self.waiting:
-                waiter = ref()
-                if waiter is not None and waiter.size < least and not self._hand(waiter):
-                    least = waiter.size
+            while self._serve_each():
+                pass
 
-    def _hand(self, waiter: _Waiter) -> bool:
-        """Whether it has what it waits for."""
+    def _serve_each(self) -> bool:
+        """Whether one of those that wait was served, and others before it were not, perhaps because of it."""
+        least = sys.maxsize  # of those for whom there is nothing: nor is there for others who need as much
+        is_passed = False
+        for ref in list(self.waiting):
+            waiter = ref()
+            if waiter is None:
+                self.waiting.remove(ref)
+            elif waiter.size < least:
+                if self._hand(waiter, ref):
+                    is_passed |= least < sys.maxsize
+                else:
+                    least = waiter.size
+        return is_passed
+
+    def _hand(self, waiter: _Waiter, ref: weakref.ref[_Waiter]) -> bool:
+        """Whether it is served, or raises itself why it cannot be."""
         turn = waiter._turn  # noqa: SLF001
-        if waiter._has or turn is None:  # noqa: SLF001
-            return True
-        with suppress(MemoryError, RefusedError):  # which it finds and raises itself
+        with suppress(MemoryError, RefusedError):
+            if not self._is_served(waiter, ref):
+                return False
+        if turn is not None and turn.locked():
+            turn.release()
+        return True
+
+    def _is_served(self, waiter: _Waiter, ref: weakref.ref[_Waiter]) -> bool:
+        """Whether it has what it waits for, and waits no longer. The lock is held. Raises as `takes`."""
+        if not waiter._has:  # noqa: SLF001
             if not waiter._takes(waiter):  # noqa: SLF001
                 return False
-            waiter._has = True  # noqa: SLF001
+            waiter._has = True  # noqa: SLF001 - nobody hands it another one
             self._count_passed(waiter)
-        if turn.locked():
-            turn.release()
+        with suppress(ValueError):
+            self.waiting.remove(ref)
         return True
 
     def _count_passed(self, waiter: _Waiter) -> None:
