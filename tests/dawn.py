@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -35,11 +36,17 @@ class DawnError(RuntimeError):
 
 
 def _w() -> Any:
-    return import_module("pydawn.webgpu")
+    return _module("webgpu")
 
 
 def _u() -> Any:
-    return import_module("pydawn.utils")
+    return _module("utils")
+
+
+def _module(name: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.14: of its structures that only set `_pack_`
+        return import_module(f"pydawn.{name}")
 
 
 class _Owned:

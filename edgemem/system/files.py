@@ -17,10 +17,10 @@ import time
 import weakref
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "KeptFolder",
@@ -32,6 +32,8 @@ __all__ = [
     "without_new_files",
     "write_entry",
 ]
+
+T = TypeVar("T")
 
 _PLAIN: Final = 0o777  # the bits of a mode that say who may read, write and execute: no set-ID bits, not sticky
 _NEW: Final = 0o666  # of a new file; the system takes the umask from it
@@ -45,9 +47,8 @@ _PATIENCE_S: Final = 1.0  # a system call that makes a file takes longer only wh
 
 # Temporary files and folders that exist, or are about to.
 _unfinished: set[Path] = set()
-# Held while one of them is listed and made. It stands in `with` by itself: a signal that raises in a context manager
-# written in Python could leave it locked.
-_making = threading.Lock()
+# Held by `_make`. That of a thread, so that one which was interrupted before it had the lock cannot release it.
+_making = threading.RLock()
 
 
 @contextmanager
@@ -92,9 +93,7 @@ def restored_on_failure(path: Path) -> Iterator[None]:
     kept = path.parent / f"{_HIDDEN}{os.urandom(8).hex()}"
     try:
         if path.exists():
-            with _making:
-                _unfinished.add(kept)
-                os.link(path, kept)
+            _make(kept, lambda: os.link(path, kept))
         yield
     except BaseException:
         with suppress(OSError):
@@ -130,9 +129,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     folder = path.parent / f"{_HIDDEN}{os.urandom(8).hex()}"
     try:
-        with _making:
-            _unfinished.add(folder)
-            folder.mkdir()
+        _make(folder, folder.mkdir)
         yield folder
         folder.replace(path)
     except OSError as e:
@@ -154,9 +151,7 @@ def temporary_folder(parent: Path | None = None) -> Iterator[Path]:
     name = f"edgemem-{os.urandom(8).hex()}"
     folder = Path(tempfile.gettempdir(), name) if parent is None else parent / f".{name}"
     try:
-        with _making:
-            _unfinished.add(folder)
-            folder.mkdir(mode=0o700)
+        _make(folder, lambda: folder.mkdir(mode=0o700))
         yield folder
     finally:
         _remove(folder)
@@ -199,13 +194,29 @@ def without_new_files() -> Iterator[None]:
 def _forget() -> None:
     """In a forked child: the files are the parent's, and a thread that was making one is not there."""
     global _making  # noqa: PLW0603 - the lock may be held by a thread that the child does not have
-    _making = threading.Lock()
+    _making = threading.RLock()
     _unfinished.clear()
 
 
 atexit.register(remove_unfinished)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+
+def _make(path: Path, make: Callable[[], T]) -> T:
+    """List a temporary file or folder and make it, while no other thread does.
+
+    A signal may raise at any call: from Python 3.14 on, between the lock and the block of a `with`, too.
+    """
+    try:
+        _making.acquire()
+        _unfinished.add(path)
+        return make()
+    finally:
+        try:  # noqa: SIM105 - `suppress` is a call before the release
+            _making.release()
+        except RuntimeError:
+            pass  # interrupted before it had the lock
 
 
 def _remove(path: Path) -> None:
@@ -291,9 +302,7 @@ def _nameless(folder: Path, mode: int | None) -> IO[bytes] | None:
 
 def _named(path: Path, mode: int | None) -> IO[bytes]:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with _making:
-        _unfinished.add(path)
-        return open(os.open(path, flags, _NEW if mode is None else mode), "w+b")  # noqa: PTH123 - Path.open takes no mode
+    return _make(path, lambda: open(os.open(path, flags, _NEW if mode is None else mode), "w+b"))  # noqa: PTH123
 
 
 def _name(file: IO[bytes], path: Path, mode: int | None) -> None:
@@ -301,9 +310,8 @@ def _name(file: IO[bytes], path: Path, mode: int | None) -> None:
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         # With a folder given, Python calls linkat, which follows the link in /proc; link does not.
-        with _making:
-            _unfinished.add(path)
-            os.link(f"/proc/self/fd/{file.fileno()}", path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        name = f"/proc/self/fd/{file.fileno()}"
+        _make(path, lambda: os.link(name, path.name, src_dir_fd=folder, dst_dir_fd=folder))
     except OSError:
         file.seek(0)
         with _named(path, mode) as copy:
