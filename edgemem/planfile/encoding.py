@@ -16,7 +16,7 @@ from edgemem.planfile.schema import DEFAULTS, KINDS, PLAN_FILE, PLAN_SET, VALUE_
 from edgemem.planfile.streams import heap_requests, stream_of
 from edgemem.planfile.versions import SEVERAL, least_version
 from edgemem.plans import Settings
-from edgemem.records.fixed_places import check_places
+from edgemem.records.problem import check_fixed_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +65,7 @@ def encode_all(plansets: Sequence[PlanSet]) -> bytes:
 
 def _check_made(p: PlanSet) -> None:
     """Raise PlanFileError or ModelError for parts that disagree, in ways that the bytes cannot show."""
-    check_places(p.problem, lambda i: p.problem.names[i])
+    check_fixed_places(p.problem, lambda i: p.problem.names[i])
     if p.target is not None:
         from edgemem.planfile.target import target_from, target_maps  # plans of recordings have no target
 

@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Constraints", "Extent", "Feature", "Kind", "Problem", "Size", "UsageRecord", "region_indices"]
+__all__ = [
+    "Constraints",
+    "Extent",
+    "Feature",
+    "Kind",
+    "Problem",
+    "Size",
+    "UsageRecord",
+    "check_fixed_places",
+    "region_indices",
+]
 
 Extent: TypeAlias = tuple[int, int] | tuple[int, int, int]
 Size: TypeAlias = int | Extent
@@ -253,10 +263,7 @@ class Problem(ProblemColumns):
         self.overlap, self.within = relation_rows(relations[0], "overlap"), relation_rows(relations[1], "within")
         check_overlap(self, name)
         check_within(self, name)
-        if any(given is not None for given in (self.pinned, self.overlap, self.within, self.regions)):
-            from edgemem.records.fixed_places import check_places  # as above
-
-            check_places(self, name)
+        check_fixed_places(self, name)
 
     def _check_states(self, states: Sequence[int], name: Callable[[int], str]) -> None:
         end = int(self.last_op.max(initial=0))
@@ -347,3 +354,11 @@ def _checked_product(extents: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(extents) and extents.astype(np.float64).prod(axis=1).max() >= INT64_MAX / 2:
         raise ModelError("an extent has more texels than int64 holds")
     return np.asarray(extents.prod(axis=1), dtype=np.int64)
+
+
+def check_fixed_places(problem: Problem, name: Callable[[int], str]) -> None:
+    """`edgemem.records.fixed_places.check_places` where any place is fixed; sessions have none, and load none of it."""
+    if any(given is not None for given in (problem.pinned, problem.overlap, problem.within, problem.regions)):
+        from edgemem.records.fixed_places import check_places
+
+        check_places(problem, name)

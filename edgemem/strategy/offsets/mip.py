@@ -9,7 +9,6 @@ import numpy as np
 
 from edgemem.errors import SolverError
 from edgemem.native import kernels
-from edgemem.strategy.highs import MixedIntegerProgram, minimize
 from edgemem.strategy.offsets.greedy_by_size import greedy_by_size
 from edgemem.strategy.registry import Solution, offsets_strategy
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.records.problem import Problem
+    from edgemem.strategy.highs import MixedIntegerProgram
 
 # A limit counted in work: every machine ends with the same plan, or with the same error.
 _NODES = 20_000
@@ -42,6 +42,8 @@ def mip(problem: Problem) -> Solution:
     bound = kernels.offset_lower_bound(problem.first_op, problem.last_op, problem.size, problem.alignment)
     if arena == bound:
         return Solution(greedy, bound, "bound")
+    from edgemem.strategy.highs import minimize  # sessions plan with other strategies, and load none of it
+
     records = np.flatnonzero(problem.size)
     i, j = np.triu_indices(len(records), k=1)
     first, last = problem.first_op[records], problem.last_op[records]
@@ -89,6 +91,8 @@ def _program(
         bound: no arena is below it.
         arena: one that is known.
     """
+    from edgemem.strategy.highs import MixedIntegerProgram
+
     n, m = len(exact), len(i)
     big = math.ceil(arena)
     rows = np.arange(n + 2 * m)
