@@ -208,6 +208,7 @@ class Learner:
                         family.add_smaller(tuple(made))
                         self.has_smaller |= bool(made)
                     family.is_pending = False
+                library().trim()  # as after `plan`
 
     def _small_plan(self, small: Trace, signature: Signature, whole: ReadyPlan, part: int) -> SmallPlan | None:
         """A plan in 1 / `part` of the arena for runs between a recorded one and the largest; None if none fits."""
