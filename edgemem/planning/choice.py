@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import UnknownStrategyError
 from edgemem.strategy.catalogue import find_strategies, known_names
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from edgemem.plans import OptionValue
-    from edgemem.strategy.registry import Strategy
+    from edgemem.strategy.registry import Family, Strategy
 
 __all__ = ["Choice", "choices"]
+
+_FAMILIES: Final[dict[str, Family | None]] = {"": None, "offsets": "offsets", "shared_objects": "shared_objects"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,9 @@ def choices(text: str) -> tuple[Choice, ...]:
         raise UnknownStrategyError(f"{text!r}: auto covers both families; name it alone, without others")
     name, _, tail = text.partition(":")
     family, _, bare = name.rpartition("/")
-    if family and family not in ("offsets", "shared_objects"):
+    if family not in _FAMILIES:
         raise UnknownStrategyError(f"{family!r} is no family; there are offsets and shared_objects")
-    found = [s for s in find_strategies(bare) if family in ("", s.family)]
+    found = find_strategies(bare, _FAMILIES[family])
     if not found:
         known = ", ".join(known_names(family))
         raise UnknownStrategyError(f"no strategy {bare!r}; there are auto, {known}")

@@ -52,7 +52,7 @@ class Limits:
 
         Threads only say how many there may be, so that any strategy goes with them.
         """
-        for strategy in registered():
+        for strategy in () if self == Limits() else registered():
             self.options(strategy)
         for name in ("effort", "seed", "time_limit"):
             if getattr(self, name) is None or not wanted or any(name in c.strategy.options for c in wanted):

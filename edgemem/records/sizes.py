@@ -6,7 +6,6 @@ from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from edgemem.model.dtypes import is_sub_byte
-from edgemem.model.texture_layout import SLICE, stored
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +33,8 @@ def tensor_bytes(tensor: Tensor, target: Target, layout: Layout) -> int:
     Raises UnsupportedError for a dtype without a fixed width, unless it does not matter.
     """
     if target.storage == "phwc4":
+        from edgemem.model.texture_layout import SLICE, stored  # sessions plan no textures, and load none of it
+
         size = stored(tensor.shape, layout).texels * SLICE * target.element_bytes
         return padded(size, target.layer_bytes or 1)
     if target.sub_byte == "unpacked" and is_sub_byte(tensor.dtype):

@@ -1,5 +1,6 @@
 """All strategies. The files imported here register themselves, in the order in which they are listed.
 
+Those for shared objects are imported where somebody asks for them: sessions plan offsets alone.
 Those of other packages are in the entry-point group `edgemem.strategies`, each under its strategy's name. They are
 loaded when they are named. `auto` leaves them out, so that its plans do not depend on what else is installed.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import UnknownStrategyError
-from edgemem.strategy import offsets, shared_objects  # noqa: F401
+from edgemem.strategy import offsets  # noqa: F401
 from edgemem.strategy.registry import REGISTRY
 from edgemem.system.entry_points import entries
 
@@ -22,8 +23,11 @@ _GROUP: Final = "edgemem.strategies"
 
 
 def registered(family: Family | None = None) -> tuple[Strategy, ...]:
-    """All strategies, offsets first, in order of registration; those of other packages once they were named."""
-    return tuple(s for (f, _), s in REGISTRY.items() if family in (None, f))
+    """All strategies, offsets first, in order of registration; then those of other packages that were named."""
+    if family != "offsets":
+        from edgemem.strategy import shared_objects  # noqa: F401
+    found = (s for (f, _), s in REGISTRY.items() if family in (None, f))
+    return tuple(sorted(found, key=lambda s: s.package != "edgemem"))
 
 
 def known_names(family: str = "") -> tuple[str, ...]:
@@ -32,19 +36,23 @@ def known_names(family: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys([*own, *sorted(entry.name for entry in entries(_GROUP))]))
 
 
-def find_strategies(name: str) -> tuple[Strategy, ...]:
+def find_strategies(name: str, family: Family | None = None) -> tuple[Strategy, ...]:
     """The strategies of a name, at most one a family; () without any. A package that offers the name is loaded.
+
+    With `family`, those of that family alone.
 
     Raises UnknownStrategyError for a package that cannot be loaded or does not register the name, and for two packages
     that offer it.
     """
-    if not _named(name):
+    found = _named(name, family)
+    if not found and not _named(name):
         _load(name)
-    return _named(name)
+        found = _named(name, family)
+    return found
 
 
-def _named(name: str) -> tuple[Strategy, ...]:
-    return tuple(s for s in REGISTRY.values() if s.name == name)
+def _named(name: str, family: Family | None = None) -> tuple[Strategy, ...]:
+    return tuple(s for s in registered(family) if s.name == name)
 
 
 def _load(name: str) -> None:
