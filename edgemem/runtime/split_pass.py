@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from edgemem.errors import ModelError
+from edgemem.formats import sampled_graphs
 from edgemem.passes.protocol import Guarantee
-from edgemem.passes.splitting.split import split
+from edgemem.passes.splitting.split import check_sizes, split
 from edgemem.passes.splitting.stage import parse_stages
 from edgemem.runtime.onnxruntime.cut_graph import cut_model, level_of
 
@@ -51,15 +52,15 @@ class SplitOperators:
     def apply(self, model: Model, context: PassContext) -> Model:
         """The model in parts, without the plan it had.
 
-        Raises TilingError for operators that cannot be computed in parts, ModelError for a level where the model is no
-        ONNX file, and as ONNX Runtime's optimiser.
+        Raises TilingError for operators that cannot be computed in parts, or not in the same at all sizes; ModelError
+        for a level where the model is no ONNX file, and as ONNX Runtime's optimiser.
         """
         if not self.stages:
             return model
         if self.level and ".onnx" not in model.suffixes:
             raise ModelError(f"{context.path.name}: levels are of ONNX Runtime; leave @{self.level} out")
         if model.bindings.ranges:
-            raise ModelError(f"{context.path.name}: parts are for one size of each dimension; give numbers, no ranges")
+            check_sizes(sampled_graphs(model), self.stages)
         return cut_model(model, lambda graph: split(graph, self.stages), self.level, context)
 
     def __str__(self) -> str:

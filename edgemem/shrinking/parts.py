@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError
+from edgemem.formats import sampled_graphs
 from edgemem.passes.splitting.choice import find_splits
 from edgemem.runtime.split_pass import SplitOperators
 from edgemem.schedule.peak import peak_of
@@ -32,7 +33,8 @@ def lowered(shop: Workshop, base: Branch, uncut: frozenset[int], reached: int) -
         uncut: operators that run neither in tiles nor in stripes.
         reached: bytes of the best tiles or stripes.
     """
-    found = find_splits(base.model.graph(), base.target, budget=int(reached * (1 - _WORTH)), among=uncut)
+    graph, *others = sampled_graphs(base.model)
+    found = find_splits(graph, base.target, budget=int(reached * (1 - _WORTH)), among=uncut, others=others)
     if not found.stages:
         return base
     try:
@@ -51,13 +53,13 @@ def split_candidates(shop: Workshop, base: Branch, level: str = "", *, halves: b
         level: to which ONNX Runtime optimises the changed graph.
         halves: without a budget, parts that save half as much are another candidate.
     """
-    graph, limits = base.model.graph(), shop.limits
+    (graph, *others), limits = sampled_graphs(base.model), shop.limits
     before = peak_of(graph, base.target)
     tried: set[tuple[SplitStage, ...]] = set()
 
     def made_for(goal: int) -> Candidate | None:
         try:
-            found = find_splits(graph, base.target, budget=goal)
+            found = find_splits(graph, base.target, budget=goal, others=others)
             if found.stages in tried or found.peak > before * (1 - _WORTH):
                 return None
             tried.add(found.stages)

@@ -16,6 +16,7 @@ from edgemem.errors import ModelError, TilingError, UnsupportedError
 from edgemem.formats import Bindings, load_model
 from edgemem.runtime.onnxruntime.file_recording import add_recording
 from models.tflite_networks import mobilenet_v2
+from tests.bench.serving.encoder import VOCABULARY, encoder
 from tests.runtime.test_ranges import ATTENTION, RANGES
 from tests.runtime.test_ranges import feeds as attention_feeds
 
@@ -124,6 +125,33 @@ def test_tiles_are_left_out_where_rows_have_a_range(network: Path, tmp_path: Pat
     made = edgemem.shrink(network, dims=dims, outputs="close")
     assert "tile" not in made.chosen.text
     check(network, made, out, [image(2, height) for height in (40, 16, 17, 23, 28, 38)])
+
+
+def sentences(batch: int, sequence: int) -> Feeds:
+    return {"ids": np.random.default_rng(100 * batch + sequence).integers(0, VOCABULARY, (batch, sequence))}
+
+
+def test_heads_of_attention_run_in_parts_for_any_number_of_sentences_and_words(tmp_path: Path) -> None:
+    path, out = encoder(tmp_path / "encoder.onnx", layers=1, width=32), tmp_path / "out.onnx"
+    dims: dict[str, int | str] = {"batch": "1..3", "sequence": "1..160"}
+    whole = edgemem.shrink(path, dims=dims, steps="optimize=extended").chosen.memory
+    made = edgemem.shrink(path, dims=dims)
+    assert "split=" in made.chosen.text
+    assert made.chosen.memory < whole // 2
+    check(
+        path, made, out, [sentences(*sizes) for sizes in ((3, 160), (1, 1), (2, 160), (1, 7), (3, 1), (3, 33), (2, 95))]
+    )
+
+
+@pytest.mark.parametrize(
+    ("stage", "why"),
+    [("11:13:2/0", "what is cut along axis 0 follows a range"), ("11:15:2/2", "sizes that a part of Reshape has")],
+)
+def test_parts_that_other_sizes_do_not_have_are_refused(tmp_path: Path, stage: str, why: str) -> None:
+    path = encoder(tmp_path / "encoder.onnx", layers=1, width=32)
+    dims: dict[str, int | str] = {"batch": "2..4", "sequence": "2..32"}
+    with pytest.raises(TilingError, match=why):
+        edgemem.shrink(path, dims=dims, steps=f"optimize=extended,split={stage}")
 
 
 @pytest.mark.full

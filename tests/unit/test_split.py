@@ -15,7 +15,7 @@ from edgemem.formats import Rewritable, open_bytes
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.model.rewrite import NEW
 from edgemem.passes.splitting.choice import find_splits
-from edgemem.passes.splitting.split import find_region, split
+from edgemem.passes.splitting.split import check_sizes, find_region, split
 from edgemem.passes.splitting.stage import SplitStage, parse_stages
 from edgemem.schedule.peak import peak_of
 from edgemem.shrinking.explanation import change_needed, largest_operator
@@ -49,6 +49,18 @@ def attention(tokens: int = 64, heads: int = 4, depth: int = 8) -> Graph:
         op("MatMul", "pv", "y", **plain),
     )
     return Graph("attention", tensors, ops, (0,), (place["y"],), "nchw")
+
+
+def test_parts_are_the_same_at_all_sizes_along_an_axis_that_no_size_moves() -> None:
+    graphs = [attention(64), attention(1), attention(33)]
+    check_sizes(graphs, [SplitStage(3, 5, 2, 0)])
+    with pytest.raises(TilingError, match="along axis 1 follows a range"):
+        check_sizes([attention(64), attention(32)], [SplitStage(3, 5, 2, 1)])
+    graph, *others = graphs
+    assert {stage.axis for stage in find_splits(graph, RULES).stages} == {1}
+    found = find_splits(graph, RULES, others=others)
+    assert {stage.axis for stage in found.stages} == {0}
+    assert found.peak < peak_of(graph, RULES)
 
 
 def test_rows_of_attention_read_keys_and_values_whole() -> None:

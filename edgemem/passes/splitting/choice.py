@@ -18,7 +18,7 @@ import numpy as np
 
 from edgemem.errors import TilingError, UnsupportedError
 from edgemem.model.graph import Graph, Op
-from edgemem.passes.splitting.split import find_region, split
+from edgemem.passes.splitting.split import check_sizes, find_region, split
 from edgemem.passes.splitting.stage import SplitStage
 from edgemem.records.lifetime import lifetimes
 from edgemem.schedule.peak import peak_of
@@ -57,7 +57,12 @@ class SplitChoice:
 
 
 def find_splits(
-    graph: Graph, target: Target, *, budget: int | None = None, among: Collection[int] | None = None
+    graph: Graph,
+    target: Target,
+    *,
+    budget: int | None = None,
+    among: Collection[int] | None = None,
+    others: Sequence[Graph] = (),
 ) -> SplitChoice:
     """The stages with the least peak, or the fewest parts for a budget.
 
@@ -66,6 +71,7 @@ def find_splits(
         target: whose rules count memory.
         budget: bytes; where they suffice, no more operators are split than it takes.
         among: only the bytes at these operators are to be made fewer, whatever the others need; all by default.
+        others: the graph at other sizes, at which the stages have the same parts.
 
     Returns the same for the same graph on every machine. Raises UnsupportedError for a target with layers of textures.
     """
@@ -74,7 +80,7 @@ def find_splits(
     before = peak_of(graph, target)
     if budget is not None and before <= budget:
         return SplitChoice((), before)
-    stages = _Search(graph, target).stages(budget or 0, among)
+    stages = _Search(graph, target, others).stages(budget or 0, among)
     if not stages:
         return SplitChoice((), before)
     peak = peak_of(split(graph, stages).graph, target)
@@ -84,8 +90,8 @@ def find_splits(
 class _Search:
     """The stages of one graph."""
 
-    def __init__(self, graph: Graph, target: Target) -> None:
-        self._graph, self._target = graph, target
+    def __init__(self, graph: Graph, target: Target, others: Sequence[Graph]) -> None:
+        self._graph, self._target, self._others = graph, target, others
         problem = lifetimes(graph, target).problem
         self._breadths = _breadths(graph, target)
         count = len(graph.ops)
@@ -183,6 +189,7 @@ class _Search:
         """A stage in the parts by which it is compared, if it cuts an operator."""
         try:
             region = find_region(self._graph, stage)
+            self._check(stage)
         except TilingError:
             return
         if k in region.cuts:
@@ -203,8 +210,17 @@ class _Search:
             self._measured[stage] = self._measure(stage)
         return self._measured[stage]
 
+    def _check(self, stage: SplitStage) -> None:
+        """Raise TilingError for a stage that has other parts at other sizes."""
+        if self._others:
+            check_sizes((self._graph, *self._others), [stage])
+
     def _measure(self, stage: SplitStage) -> int | None:
         ends = stage.first, stage.last
+        try:
+            self._check(stage)
+        except TilingError:
+            return None
         if ends not in self._windows:
             self._windows[ends] = _Window(self._graph, self._target, *ends, self._breadths)
         return self._windows[ends].peak(stage)

@@ -33,11 +33,14 @@ if TYPE_CHECKING:
     from edgemem.passes.splitting.rules import Cut
     from edgemem.passes.splitting.stage import SplitStage
 
-__all__ = ["SplitRegion", "find_region", "split"]
+__all__ = ["SplitRegion", "check_sizes", "find_region", "split"]
 
 # ONNX Runtime computes channels of convolutions in blocks of so many, and fills up the last one of every part.
 _CHANNELS: Final = (16, 8, 4)
 _BLOCKED: Final = frozenset({"Conv", "com.microsoft::FusedConv"})
+
+# What they write of a part has sizes in the file, also of axes that are not cut.
+_SIZED: Final = frozenset({"Reshape", "Slice", "Pad", "Resize"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,31 @@ def find_region(graph: Graph, stage: SplitStage) -> SplitRegion:
         fitting = (n for n in _CHANNELS if blocks % n == 0 and blocks // n >= stage.parts)
         blocks //= next(fitting, 1)
     return SplitRegion(tuple(before), {k: cuts[k] for k in sorted(cuts)}, tuple(behind), axes, blocks)
+
+
+def check_sizes(graphs: Sequence[Graph], stages: Iterable[SplitStage]) -> None:
+    """Raise TilingError for stages whose parts are not the same at all sizes.
+
+    `graphs` are of one model whose dimensions have ranges, at several of their values.
+    """
+    for stage in check_stages(stages, len(graphs[0].ops)):
+        regions = [find_region(graph, stage) for graph in graphs]
+        ops = graphs[0].ops
+        for k in regions[0].cuts:
+            if ops[k].type in _SIZED:
+                raise TilingError(ops[k].name, f"the sizes that a part of {ops[k].type} has follow a range")
+        lengths = [_cut_lengths(graph, region) for graph, region in zip(graphs, regions, strict=True)]
+        if any(region != regions[0] for region in regions) or any(each != lengths[0] for each in lengths):
+            raise TilingError(ops[stage.last].name, f"what is cut along axis {stage.axis} follows a range")
+
+
+def _cut_lengths(graph: Graph, region: SplitRegion) -> list[int]:
+    """The lengths of all axes that are cut."""
+    lengths = [graph.tensors[i].shape[axis] for i, axis in sorted(region.axes.items())]
+    for k, cut in region.cuts.items():
+        read = ((graph.ops[k].inputs[position], axis) for position, axis in sorted(cut.inputs.items()))
+        lengths += [graph.tensors[i].shape[axis] for i, axis in read if i >= 0]
+    return lengths
 
 
 def _axis_of(axes: Mapping[int, int], outputs: Sequence[int]) -> int:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from edgemem.errors import TilingError
-from edgemem.formats import Ranged
-from edgemem.model.ranges import samples_of
+from edgemem.formats import sampled_graphs
 from edgemem.passes.protocol import Guarantee
 from edgemem.passes.tiling.stage import parse_stages
 from edgemem.passes.tiling.tile import tile
@@ -58,9 +57,8 @@ class TileOperators:
         """The tiled model. Raises TilingError for stages that cannot be tiled, and as ONNX Runtime's optimiser."""
         if not self.stages:
             return model
-        if model.bindings.ranges and isinstance(model, Ranged):
-            points = samples_of(model.bindings.dims, model.bindings.ranges)
-            _check_sides(list(model.graphs(points)), self.stages)
+        if model.bindings.ranges:
+            _check_sides(sampled_graphs(model), self.stages)
         return cut_model(model, lambda graph: tile(graph, self.stages), self.level, context)
 
     def __str__(self) -> str:
