@@ -14,7 +14,6 @@ from edgemem.errors import ModelError
 from edgemem.formats.one_operator import OneOperator, OneOperatorWriter, OperandValue
 from edgemem.formats.onnx_editing import Form, OnnxEditor, OpenForm, Parts, Piece
 from edgemem.model.bindings import Bindings
-from edgemem.model.ranges import samples_of
 from edgemem.system.entry_points import entries
 
 if TYPE_CHECKING:
@@ -58,7 +57,6 @@ __all__ = [
     "load_model",
     "onnx_editor",
     "open_bytes",
-    "sampled_graphs",
     "weight_files",
     "write_operator",
 ]
@@ -170,17 +168,6 @@ class Ranged(Protocol):
 
         The input shapes are those of its bindings. Raises as `graph`.
         """
-
-
-def sampled_graphs(model: Model) -> list[Graph]:
-    """The graphs of a model at the ends of its ranges and in the middle, the highest sizes first; one without ranges.
-
-    Raises as `Model.graph`.
-    """
-    bindings = model.bindings
-    if not bindings.ranges or not isinstance(model, Ranged):
-        return [model.graph()]
-    return list(model.graphs(samples_of(bindings.dims, bindings.ranges)))
 
 
 @runtime_checkable

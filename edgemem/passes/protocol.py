@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
-__all__ = ["Guarantee", "Pass", "PassContext", "apply_pass"]
+__all__ = ["Guarantee", "Pass", "PassContext", "apply_pass", "sampled_graphs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def apply_pass(step: Pass, model: Model, context: PassContext) -> Model:
         return model
     if model.bindings.ranges and not changed.bindings.ranges:
         raise ModelError(f"{context.path.name}: {step.name} gives a model of one size; give numbers instead of ranges")
-    for before, after in zip(_graphs(model, model), _graphs(changed, model), strict=True):
+    for before, after in zip(sampled_graphs(model), sampled_graphs(changed, model), strict=True):
         for what, given, made in (("input", before.inputs, after.inputs), ("output", before.outputs, after.outputs)):
             if _forms(before, given) != _forms(after, made):
                 raise PassError(
@@ -123,9 +123,12 @@ def apply_pass(step: Pass, model: Model, context: PassContext) -> Model:
     return changed
 
 
-def _graphs(model: Model, original: Model) -> Iterator[Graph]:
-    """The graphs of a model; where it was made from one with ranges, at their ends and in the middle."""
-    bindings = original.bindings
+def sampled_graphs(model: Model, original: Model | None = None) -> Iterator[Graph]:
+    """The graphs of a model at the ends of its ranges and in the middle, the highest sizes first; one without ranges.
+
+    `original` is the model that it was made from, whose ranges count then. Raises as `Model.graph`.
+    """
+    bindings = (original or model).bindings
     if not bindings.ranges or not isinstance(model, Ranged):
         yield model.graph()
         return

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from edgemem.errors import ModelError
-from edgemem.formats import sampled_graphs
-from edgemem.passes.protocol import Guarantee
+from edgemem.passes.protocol import Guarantee, sampled_graphs
 from edgemem.passes.splitting.split import check_sizes, split
 from edgemem.passes.splitting.stage import parse_stages
 from edgemem.runtime.onnxruntime.cut_graph import cut_model, level_of
@@ -60,7 +59,7 @@ class SplitOperators:
         if self.level and ".onnx" not in model.suffixes:
             raise ModelError(f"{context.path.name}: levels are of ONNX Runtime; leave @{self.level} out")
         if model.bindings.ranges:
-            check_sizes(sampled_graphs(model), self.stages)
+            check_sizes(list(sampled_graphs(model)), self.stages)
         return cut_model(model, lambda graph: split(graph, self.stages), self.level, context)
 
     def __str__(self) -> str:

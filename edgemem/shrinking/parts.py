@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError
-from edgemem.formats import sampled_graphs
+from edgemem.passes.protocol import sampled_graphs
 from edgemem.passes.splitting.choice import find_splits
 from edgemem.runtime.split_pass import SplitOperators
 from edgemem.schedule.peak import peak_of

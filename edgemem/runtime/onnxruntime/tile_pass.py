@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from edgemem.errors import TilingError
-from edgemem.formats import sampled_graphs
-from edgemem.passes.protocol import Guarantee
+from edgemem.passes.protocol import Guarantee, sampled_graphs
 from edgemem.passes.tiling.stage import parse_stages
 from edgemem.passes.tiling.tile import tile
 from edgemem.runtime.onnxruntime.cut_graph import cut_model, level_of
@@ -58,7 +57,7 @@ class TileOperators:
         if not self.stages:
             return model
         if model.bindings.ranges:
-            _check_sides(sampled_graphs(model), self.stages)
+            _check_sides(list(sampled_graphs(model)), self.stages)
         return cut_model(model, lambda graph: tile(graph, self.stages), self.level, context)
 
     def __str__(self) -> str:
