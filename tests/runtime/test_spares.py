@@ -176,6 +176,24 @@ def test_a_lane_that_is_given_back_while_parts_begin_loses_its_arena() -> None:
     assert lanes.arena_bytes() == 0
 
 
+@pytest.mark.parametrize("kind", ["room", "parts"])
+def test_who_begins_to_wait_while_a_spare_is_kept_is_handed_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_LOOK_AGAIN", 60)
+    given, threads = make_given(kind), list[threading.Thread]()
+    first = enter(given, 64, SIZE)
+
+    class Spares(dict[Any, Any]):
+        def setdefault(self, need: Any, spares: Any = None) -> Any:
+            if not threads:
+                threads.extend(at_once(lambda: leave(given, enter(given, SIZE, SIZE))))
+                waits(given, 1)
+            return super().setdefault(need, spares)
+
+    monkeypatch.setattr(given.queue, "_spares", Spares())
+    leave(given, first)
+    joined(threads)
+
+
 @pytest.fixture
 def quick_switches() -> Iterator[None]:
     before = sys.getswitchinterval()
