@@ -253,6 +253,7 @@ def test_random_runs_have_nothing_together_and_leave_nothing(
     if not is_interrupted:  # who waits goes on only when it is handed something
         monkeypatch.setattr(turns, "_LOOK_AGAIN", 120)
     rng = random.Random(seed)
+    gc.collect()  # arenas of earlier tests
     arenas = library().totals().arenas
     use = Use(rng.choice([UNITS, 2 * UNITS, 2 * UNITS + 5]), 100)
     needs = rng.choice([[1], [1, 64, 128, SIZE], [1, 192, 512], [64, SIZE]])
