@@ -161,9 +161,9 @@ class Lanes:
         if part is not None:
             lane.part = None
             self.parts.give(part)
-        elif self._have_parts:
-            self.drop_memory(lane)
         self._idle.append(lane)
+        if self._have_parts and lane.memory is not None:  # whether they have them since before or since now
+            self._each_idle(self.drop_memory)
         if self._queue.waiting or self._is_closed:
             self._given()
 

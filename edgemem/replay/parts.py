@@ -104,16 +104,17 @@ class _SlicedArena:
 
 
 class ArenaPart(Waiter):
-    """What a run that needs `needed` bytes has of an arena: `size` units.
+    """What a run has of an arena: `size` units.
 
-    `order` has a bit for each of them, so that parts near the beginning of an arena are taken first.
+    `order` has a bit for each of them, so that parts near the beginning of an arena are taken first. `need` is the
+    run's bytes and the limits that it found (`ArenaParts.take`): with other limits, arenas may be of another size.
     """
 
-    __slots__ = ("arena", "memory", "needed")
+    __slots__ = ("arena", "memory", "need")
 
     def __init__(self) -> None:
         super().__init__()
-        self.needed = 0
+        self.need = (0, 0, 0)
         self.arena: _SlicedArena | None = None
         self.memory: ArenaMemory | None = None
 
@@ -161,8 +162,9 @@ class ArenaParts:
                     self._drop_if_free(arena)
             return self._found(part, unit, most)
 
-        found = self.queue.take_spare(needed) or self.queue.enter(ArenaPart(), takes)
-        found.needed = needed
+        need = (needed, *limits())
+        found = self.queue.take_spare(need) or self.queue.enter(ArenaPart(), takes)
+        found.need = need
         return found
 
     def _found(self, part: ArenaPart, unit: int, most: int) -> bool:
@@ -220,7 +222,8 @@ class ArenaParts:
     def give(self, part: ArenaPart) -> None:
         """Let other runs have it."""
         memory = part.memory
-        is_spare = memory is not None and not memory.left and self.queue.spare(part.needed, part)
+        is_whole = memory is not None and not memory.left and part.arena in self._arenas
+        is_spare = is_whole and self.queue.spare(part.need, part)
         if is_spare and not self.queue.waiting and not self._is_closed:
             return
         with self.queue.lock:

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
 __all__ = ["MOST_PASSED", "Queue", "RefusedError", "Waiter"]
 
@@ -68,9 +68,9 @@ class Queue(Generic[_Waiter]):
         self.has_waited = False
         self._arrivals = itertools.count()
         self.waiting: list[weakref.ref[_Waiter]] = []
-        self._spares: dict[int, list[tuple[int, int, _Waiter]]] = {}  # heaps, by need
+        self._spares: dict[Hashable, list[tuple[int, int, _Waiter]]] = {}  # heaps, by need
 
-    def take_spare(self, need: int) -> _Waiter | None:
+    def take_spare(self, need: Hashable) -> _Waiter | None:
         """A spare for this need, unless somebody waits, who goes first."""
         if self.waiting:
             return None
@@ -79,7 +79,7 @@ class Queue(Generic[_Waiter]):
         except (KeyError, IndexError):
             return None
 
-    def spare(self, need: int, waiter: _Waiter) -> bool:
+    def spare(self, need: Hashable, waiter: _Waiter) -> bool:
         """Whether what is given back is a spare for this need from now on: it is if nobody waits.
 
         Who comes meanwhile may not see it: look again whether somebody waits, and take the spares back.
@@ -160,10 +160,10 @@ class Queue(Generic[_Waiter]):
             if waiter is None:
                 self.waiting.remove(ref)
             elif waiter.size < least:
-                if self._hand(waiter, ref):
-                    is_passed |= least < sys.maxsize
-                else:
+                if not self._hand(waiter, ref):
                     least = waiter.size
+                elif least < sys.maxsize and ref not in self.waiting:  # where it is until it raises
+                    is_passed = True
         return is_passed
 
     def _hand(self, waiter: _Waiter, ref: weakref.ref[_Waiter]) -> bool:
@@ -182,6 +182,7 @@ class Queue(Generic[_Waiter]):
             if not waiter._takes(waiter):  # noqa: SLF001
                 return False
             waiter._has = True  # noqa: SLF001 - nobody hands it another one
+            waiter._takes = bool  # noqa: SLF001 - which refers to all that the queue belongs to; a spare stays in that
             self._count_passed(waiter)
         with suppress(ValueError):
             self.waiting.remove(ref)

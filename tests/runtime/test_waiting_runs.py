@@ -118,43 +118,6 @@ def test_larger_runs_that_come_later_let_a_smaller_one_in(kind: str) -> None:
     assert order.index(64) <= MOST_PASSED
 
 
-@pytest.mark.parametrize("kind", ["room", "parts"])
-def test_what_was_given_back_is_for_the_next_run_of_that_size_or_for_any_other(kind: str) -> None:
-    given, size = make_given(kind), 64 * UNITS
-    small = [enter(given, 64, size) for _ in range(UNITS)]
-    for place in reversed(small):
-        leave(given, place)
-    again = list[Any]()
-    with given.queue.lock:  # which those of the same size do without
-        joined(at_once(lambda: again.extend(enter(given, 64, size) for _ in range(UNITS))))
-    assert set(map(id, again)) == set(map(id, small))
-    for place in again:
-        leave(given, place)
-    whole = enter(given, size, size)
-    waiting = at_once(lambda: leave(given, enter(given, 64, size)))
-    until(lambda: given.queue.waiting)
-    leave(given, whole)
-    joined(waiting)
-
-
-def test_parts_near_the_beginning_are_taken_first() -> None:
-    given, size = make_given("parts"), 64 * UNITS
-    parts_of_it = [enter(given, 64, size) for _ in range(UNITS)]
-    random.Random(0).shuffle(parts_of_it)
-    for part in parts_of_it:
-        leave(given, part)
-    assert [enter(given, 64, size).order for _ in range(4)] == [1, 2, 4, 8]
-
-
-def test_what_is_given_back_to_closed_parts_is_released() -> None:
-    given, arenas = make_given("parts"), library().totals().arenas
-    early, late = (enter(given, 64, 64 * UNITS) for _ in range(2))
-    leave(given, early)
-    given.close()
-    leave(given, late)
-    assert library().totals().arenas == arenas
-
-
 def test_an_interrupted_wait_to_be_alone_keeps_no_run_out() -> None:
     """The exception is kept with its frames, as an interactive Python keeps the last one."""
     given, kept = Room(), list[BaseException]()
