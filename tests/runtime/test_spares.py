@@ -245,7 +245,7 @@ class Use:
 
 @pytest.mark.usefixtures("quick_switches")
 @pytest.mark.parametrize("is_interrupted", [False, True])
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.full) for k in range(3, 40))])
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.full) for k in range(3, 15))])
 def test_random_runs_have_nothing_together_and_leave_nothing(
     seed: int, is_interrupted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +278,7 @@ def test_random_runs_have_nothing_together_and_leave_nothing(
         own = random.Random(seed * 100 + key)
         files = (room.__file__, parts.__file__, turns.__file__)
         try:
-            for _ in range(100):
+            for _ in range(30 if is_interrupted else 100):  # a hand-over that is lost costs a look of 50 ms
                 with interrupted(own.randrange(600), files) if is_interrupted else nullcontext():
                     go(key, own)
                 use.drop(key)
