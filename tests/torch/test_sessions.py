@@ -318,19 +318,23 @@ def test_two_threads_train_at_once(poison: bool) -> None:
 
 @pytest.mark.parametrize("poison", [False, True], ids=["", "poison"])
 def test_a_step_of_two_threads_is_planned_for_both(poison: bool) -> None:
+    """At times a thread is so much earlier than in the recorded step that a place is still taken."""
     first, second = Training("gpt"), Training("gpt", "adam", batch=3)
     with ThreadPoolExecutor(1) as pool, edgemem.torch.Session(poison=poison) as session:
-        for _ in range(12):
+        for steps in range(1, 61):
             with session.iteration():
                 other = pool.submit(second.step)
                 first.step()
                 other.result()
+            is_whole = session.stats.last.hits == session.stats.last.requests
+            if steps >= 12 and session.stats.replans and is_whole:
+                break
+        assert is_whole
         assert session.stats.replans >= 1
-        assert session.stats.last.hits == session.stats.last.requests
     reference = Training("gpt", "adam", batch=3)
-    for _ in range(12):
+    for _ in range(steps):
         reference.step()
-    assert first.result() == plain("gpt", "sgd", 12)
+    assert first.result() == plain("gpt", "sgd", steps)
     assert second.result() == reference.result()
 
 
