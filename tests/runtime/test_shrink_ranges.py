@@ -155,6 +155,23 @@ def test_parts_that_other_sizes_do_not_have_are_refused(tmp_path: Path, stage: s
         edgemem.shrink(path, dims=dims, steps=f"optimize=extended,split={stage}")
 
 
+def test_a_part_of_a_convolution_pads_as_each_size_asks_for(tmp_path: Path) -> None:
+    """With strides, the padding of `SAME_UPPER` is another one at odd sizes than at even ones."""
+    path, out = tmp_path / "same.onnx", tmp_path / "out.onnx"
+    values = np.random.default_rng(0).standard_normal((8, 3, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv", auto_pad="SAME_UPPER", strides=[2, 2]),
+        helper.make_node("Sigmoid", ["c"], ["y"], name="sigmoid"),
+    ]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, "height", 48])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 8, "half", 24])
+    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(values, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    dims: dict[str, int | str] = {"height": "8..16"}
+    made = edgemem.shrink(path, dims=dims, steps="optimize=basic,split=0:1:2/1", outputs="close")
+    check(path, made, out, [image(1, height) for height in range(16, 7, -1)])
+
+
 @pytest.mark.full
 def test_several_ranges_and_sums(tmp_path: Path) -> None:
     path, out = tmp_path / "attention.onnx", tmp_path / "out.onnx"

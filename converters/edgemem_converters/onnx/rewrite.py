@@ -216,7 +216,7 @@ class _Writer:
             scales = np.array([m / g for m, g in zip(made, given, strict=True)], np.float32)
             del node.input[3:]
             _set_input(node, 2, self.constant(scales))
-        elif "pads" in op.attributes:
+        elif op.attributes.get("pads") != source.attributes.get("pads"):  # else `auto_pad` asks for them at every size
             _drop(node, ("pads", "auto_pad"))
             node.attribute.append(helper.make_attribute("pads", list(_numbers(op, "pads"))))
 

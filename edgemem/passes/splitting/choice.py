@@ -189,7 +189,6 @@ class _Search:
         """A stage in the parts by which it is compared, if it cuts an operator."""
         try:
             region = find_region(self._graph, stage)
-            self._check(stage)
         except TilingError:
             return
         if k in region.cuts:
@@ -210,15 +209,11 @@ class _Search:
             self._measured[stage] = self._measure(stage)
         return self._measured[stage]
 
-    def _check(self, stage: SplitStage) -> None:
-        """Raise TilingError for a stage that has other parts at other sizes."""
-        if self._others:
-            check_sizes((self._graph, *self._others), [stage])
-
     def _measure(self, stage: SplitStage) -> int | None:
         ends = stage.first, stage.last
         try:
-            self._check(stage)
+            if self._others:
+                check_sizes((self._graph, *self._others), [stage])
         except TilingError:
             return None
         if ends not in self._windows:
