@@ -15,10 +15,11 @@ from edgemem.shrinking.candidate import thinned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from edgemem.formats import Model
     from edgemem.shrinking.candidate import Candidate, CandidateLimits
     from edgemem.shrinking.result import Found, Progress, StepEffect
 
-__all__ = ["Rows", "answer_lines", "found_data", "live_progress", "rows_of", "step_lines", "table_lines"]
+__all__ = ["Rows", "answer_lines", "found_data", "live_progress", "place_text", "rows_of", "step_lines", "table_lines"]
 
 _ROWS: Final = 8
 _ROUNDED: Final = 32  # bytes at most that rounding adds to a head and a tail
@@ -105,6 +106,16 @@ def _head_and_tail(best: Candidate, said: str) -> str:
     here = f"; {best.tail_check.measured:,} measured here on 64 bits" if best.tail_check is not None else ""
     before = "" if best.memory < best.arena + best.tail + _ROUNDED else "; it is prepared in more than they take"
     return f"head {best.arena:,} {said}, tail {best.tail:,} predicted for {device}{here}{before}"
+
+
+def place_text(model: Model) -> str:
+    """The end of a line, where a model runs on this processor and in this version of ONNX Runtime alone; else ""."""
+    from edgemem.runtime.onnxruntime.baked_file import baked_note
+
+    note = baked_note(model.content()) if ".onnx" in model.suffixes else None
+    if note is None:
+        return ""
+    return f"; the file is for this processor and onnxruntime {note.onnxruntime} alone: elsewhere run shrink again"
 
 
 def step_lines(effects: Sequence[StepEffect]) -> list[str]:

@@ -133,7 +133,7 @@ def _verified(
     progress: Callable[[str], None],
 ) -> _Verified:
     """Prove the plans in one file, and run them."""
-    from edgemem.commands.verify import report_of
+    from edgemem.commands.verify import check_runs_here, report_of
     from edgemem.commands.verify_weights import ExaminedWeights, examine_weights
     from edgemem.planning.verification import verdict_of
 
@@ -144,6 +144,8 @@ def _verified(
     weights = examine_weights(planned) if planned.suffix.lower() == ".onnx" else ExaminedWeights()
     violations = (*verdict.violations, *weights.violations)
     runs: tuple[ExecutorRun, ...] = ()
+    if not violations:
+        check_runs_here(planned)
     if run_too and not violations:
         progress("running the plans in poisoned memory, and without them")
         if planned.suffix.lower() == ".tflite":

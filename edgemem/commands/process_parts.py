@@ -7,10 +7,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands.onnx_file import read_onnx
-from edgemem.errors import BudgetExceededError, MissingDependencyError
+from edgemem.errors import BudgetExceededError, MissingDependencyError, RuntimeBindError, error_named
 from edgemem.formats import onnx_editor
-from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes
-from edgemem.system.child_call import Message, call_child
+from edgemem.runtime.onnxruntime.file import (
+    BAKED_KEY,
+    has_blocked_layout,
+    metadata_of,
+    planned_bindings,
+    plans_in,
+    weight_bytes,
+)
+from edgemem.system.child_call import ChildError, Message, call_child
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +42,7 @@ __all__ = [
 INPUTS: Final = "inputs"
 ARENA: Final = "arena, workspace"
 OUTPUTS: Final = "outputs, in the pool"
+_PLACE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,7 @@ class ServedFile:
     Raises:
         MissingDependencyError: onnxruntime is not installed. It is not imported: what this process has of its pages
             would count as shared with those that are measured.
+        RuntimeBindError: its graph was optimised elsewhere (`check_place`).
         ModelError: the file cannot be read.
     """
 
@@ -76,6 +85,8 @@ class ServedFile:
         self._path, self._data = path, read_onnx(path, command)
         if find_spec("onnxruntime") is None:
             raise MissingDependencyError("onnxruntime", purpose="running an ONNX model")
+        if metadata_of(self._data, (BAKED_KEY,)) or has_blocked_layout(self._data):
+            _check_place(path)
         self.forms = onnx_editor().parts(self._data, path.parent).input_forms()
         self.plans: Sequence[PlanSet] = plans_in(self._data)
         self.weights = weight_bytes(self._data)
@@ -88,6 +99,14 @@ class ServedFile:
         """A question for `measure_child`, whose plans lie in the folder."""
         beside = str(self._path.resolve().parent)
         return {"model": str(self._path), "cache": str(folder / "plans"), "folder": beside, **more}
+
+
+def _check_place(path: Path) -> None:
+    """`check_place` in a process of its own, as this one does not import ONNX Runtime."""
+    try:
+        child_answer({"what": "place", "model": str(path)}, _PLACE_S)
+    except ChildError as e:
+        raise (error_named(e.kind, str(e)) if e.kind else RuntimeBindError(f"{path.name}: {e}")) from None
 
 
 def child_answer(task: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, UnsupportedError
 from edgemem.runtime.litert.process import ask_litert
-from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime
+from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime, session_options_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,7 +81,8 @@ def reference_of(
 def _onnxruntime(path: Path, feeds: Mapping[str, NDArray[Any]], names: Sequence[str]) -> tuple[str, Sequence[Any]]:
     package = onnxruntime()
     with in_one_line(path):
-        session = package.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        options = session_options_for(path.read_bytes())
+        session = package.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         return f"ONNX Runtime {package.__version__}", session.run(list(names), dict(feeds))
 
 

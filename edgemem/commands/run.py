@@ -11,7 +11,7 @@ from edgemem.errors import PlanError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.differences import same
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.baked_file import in_one_line, metadata_for, onnxruntime, session_options_for
+from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.bound_arena import OrtDevice
 from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.file import planned_bindings
@@ -90,7 +90,7 @@ def run(
 
 
 def _plain(model: Path, data: bytes, threads: int, providers: Sequence[Any], *, optimises: bool = True) -> Any:
-    options = session_options_for(metadata_for(data))
+    options = session_options_for(data)
     options.intra_op_num_threads = threads
     if not optimises:
         options.graph_optimization_level = onnxruntime().GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgemem.errors import MissingDependencyError
 from edgemem.model.profiles import KERNELS, VERSIONS
 from edgemem.plans import LEFT_TO_RUNTIME
 from edgemem.runtime.executors import list_executors
-from edgemem.runtime.onnxruntime.file import model_digest
+from edgemem.runtime.onnxruntime.baked_file import check_place
+from edgemem.runtime.onnxruntime.file import model_digest, opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from edgemem.planning.verification import Verdict
     from edgemem.plans import Plan, PlanSet
 
-__all__ = ["Leg", "Report", "report_of"]
+__all__ = ["Leg", "Report", "check_runs_here", "report_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,16 @@ class Report:
             "legs": [{"leg": leg.name, "checked": leg.checked} for leg in self.legs],
             "not_checked": list(self.not_checked),
         }
+
+
+def check_runs_here(path: Path) -> None:
+    """Raise RuntimeBindError for a model whose graph was optimised elsewhere, as `check_place`.
+
+    Its plans may be right, and ONNX Runtime here computes other values. Without ONNX Runtime nothing runs here.
+    """
+    if path.suffix.lower() == ".onnx":
+        with suppress(MissingDependencyError), opened(path) as (data, _):
+            check_place(data)
 
 
 def report_of(path: Path, verdict: Verdict, *, is_run: bool = False) -> Report:

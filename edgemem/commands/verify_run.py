@@ -19,7 +19,7 @@ from edgemem.proof import Cause, Violation
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import IO_BINDING
 from edgemem.runtime.feeds import make_feeds, random_values
-from edgemem.runtime.onnxruntime.baked_file import LEVELS, in_one_line, metadata_for, onnxruntime, session_options_for
+from edgemem.runtime.onnxruntime.baked_file import LEVELS, in_one_line, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.node_comparison import compare_nodes
 from edgemem.runtime.onnxruntime.session import InferenceSession
@@ -187,7 +187,7 @@ def _replay(
     with in_one_line(planned):
         plain = onnxruntime().InferenceSession(
             str(planned),
-            session_options_for(metadata_for(data), _options(fingerprint)),
+            session_options_for(data, _options(fingerprint)),
             providers=["CPUExecutionProvider"],
         )
         names = outputs or [o.name for o in plain.get_outputs()]

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from edgemem.proof.recording import check_stream
 from edgemem.proof.sweep import sweep_claims, sweep_plan
-from edgemem.proof.violations import MOST
+from edgemem.proof.violations import MOST, Cause, Violation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
     from edgemem.proof.relations import Relations
-    from edgemem.proof.violations import Violation
+    from edgemem.records.problem import Problem
 
 __all__ = ["verify_kernels", "verify_planset"]
 
@@ -30,6 +32,8 @@ def verify_planset(
     found = list(sweep_claims(planset, relations))
     for plan in planset.plans:
         found += sweep_plan(planset.problem, plan, planset.target, relations)
+    if planset.recording is not None or planset.cycle is not None:
+        found += _check_disjoint(planset.problem)
     if planset.recording is not None:
         found += check_stream(planset, planset.recording)
     elif planset.cycle is not None:
@@ -43,6 +47,15 @@ def verify_planset(
         found += check_rows(planset, graph)
         found += rehearse(planset, graph)
     return tuple(found[:MOST])
+
+
+def _check_disjoint(problem: Problem) -> Iterator[Violation]:
+    """Rows that let requests of a program share bytes: nothing says what its kernels read and write when."""
+    for rows in (problem.overlap, problem.within):
+        for i, j, _ in [] if rows is None else rows.tolist():
+            a, b = problem.names[i], problem.names[j]
+            message = f"the plan lets {b!r} and {a!r} share bytes, and they are requests of a running program"
+            yield Violation(Cause.NOT_PERMITTED, message, records=(a, b))
 
 
 def verify_kernels(planset: PlanSet, graph: Graph, kernels: str) -> tuple[Violation, ...]:

@@ -2,6 +2,8 @@
 
 EXECUTORS        one row an executor
 where_it_runs    the line with which `edgemem plan` ends
+
+What a plan's target claims is compared with what an executor honours by `edgemem.formats.claims.claim_refusal` alone.
 """
 
 from __future__ import annotations
@@ -9,19 +11,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from edgemem.errors import UnsupportedError
+from edgemem.errors import EdgememError, UnsupportedError
 from edgemem.formats import Computable, Model
-from edgemem.formats.offline_allocation import Refusal, arena_refusal, micro_refusal
+from edgemem.formats.claims import Refusal, claim_refusal, kernels_refusal
+from edgemem.formats.offline_allocation import micro_refusal
 from edgemem.model.profiles import VERSIONS
 from edgemem.plans import DEPENDS_ON_DATA
 from edgemem.proof import Cause, examine
-from edgemem.runtime.tflm.execution import trial_refusal
+from edgemem.runtime.honoured import LITERT_BUILTIN, NODE_BY_NODE, ON_GPU
+from edgemem.runtime.onnxruntime.file import has_blocked_layout
 from edgemem.runtime.tflm.operators import micro_graph_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from edgemem.formats.claims import Honoured
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
 
@@ -41,7 +46,6 @@ __all__ = [
 ]
 
 MICRO_KERNELS: Final = "tflm-reference"  # the kernel profile of the Python package tflite-micro
-_LITERT_ALIGNMENT: Final = 64  # of everything in LiteRT's arena
 
 
 def _refuse_nothing(_model: Model | Graph | None, _plansets: Sequence[PlanSet]) -> Refusal | None:
@@ -59,6 +63,8 @@ class Executor:
         refuse_plan: why it does not run a plan set as it stands; None if it does.
         refuse_model: why it does not run a model inside the plans that it accepted, such as an operator that it lacks;
             None if nothing is known. A model that is None is not known.
+        try_file: why it does not run a file that was just written, as found by a trial where it is installed; "" if it
+            does, or nothing came of the trial.
         is_offered: whether users of other files are told how to make plans for it.
         needs: what the plans of a file need besides, to follow the title; "" for nothing.
     """
@@ -68,6 +74,7 @@ class Executor:
     suffixes: tuple[str, ...]
     refuse_plan: Callable[[PlanSet], Refusal | None]
     refuse_model: Callable[[Model | Graph | None, Sequence[PlanSet]], Refusal | None] = _refuse_nothing
+    try_file: Callable[[Path, Model], str] = lambda _file, _model: ""
     is_offered: bool = True
     needs: Callable[[Sequence[PlanSet]], str] = lambda _: ""
 
@@ -83,38 +90,39 @@ class Executor:
             raise refusal.error(self.name, path)
 
 
-def kernels_refusal(planset: PlanSet, kernels: str = "none") -> Refusal | None:
-    """Why kernels of a profile do not run a plan set whose results overlap inputs; None if they do.
-
-    A plan for one profile may be right for another: `edgemem.proof.prove` tells, given the graph.
-
-    Args:
-        planset: the plan set.
-        kernels: the profile of the runtime (`edgemem.model.profiles.PROFILES`); `none` for one whose kernels may read
-            any byte of an input at any time.
-    """
-    made_for = "none" if planset.target is None else planset.target.kernels
-    if made_for in ("none", kernels):
-        return None
-    others = "others" if kernels == "none" else f"those of {kernels}"
-    return Refusal(
-        f"its results overlap inputs as far as the kernels of {made_for} allow, and the kernels here are {others}",
-        f"shrink --kernels {kernels}",
-    )
+def _refusing(honoured: Honoured) -> Callable[[PlanSet], Refusal | None]:
+    return lambda planset: claim_refusal(planset, honoured)
 
 
-def _node_by_node(planset: PlanSet) -> Refusal | None:
-    refusal, target = arena_refusal(planset, "--target generic"), planset.target
-    if refusal is None and target is not None and target.scratch == "litert":
-        why = f"the plan is for the target {target.name} with the workspace of other kernels"
-        refusal = Refusal(why, "--target onnxruntime")
-    return refusal or kernels_refusal(planset)
-
-
-def _depends_on_data(_: Model | Graph | None, plansets: Sequence[PlanSet]) -> Refusal | None:
-    planset = next(p for p in plansets if _node_by_node(p) is None)
+def _no_node(model: Model | Graph | None, plansets: Sequence[PlanSet]) -> Refusal | None:
+    """What of a model does not run node by node: what `edgemem run` says of it, in the same words."""
+    planset = next(p for p in plansets if IO_BINDING.refuse_plan(p) is None)
     why = next((f"{name!r} is {why}" for name, why in planset.unplanned if why.startswith(DEPENDS_ON_DATA)), "")
+    if not why and isinstance(model, Model):
+        from edgemem.runtime.onnxruntime.split_model import node_refusal
+
+        why = node_refusal(model)
     return Refusal(why, "") if why else None
+
+
+def _made_elsewhere(model: Model | Graph | None, _: Sequence[PlanSet]) -> Refusal | None:
+    """Why ONNX Runtime here does not run a graph that it optimised; None if it does."""
+    if not isinstance(model, Model):
+        return None
+    from edgemem.runtime.onnxruntime.baked_file import check_place
+
+    try:
+        check_place(model.content())
+    except EdgememError as e:
+        return Refusal(str(e), "")
+    return None
+
+
+def _for_one_processor(model: Model | Graph | None, _: Sequence[PlanSet]) -> Refusal | None:
+    """Why no phone runs a graph; None if nothing is known."""
+    if isinstance(model, Model) and has_blocked_layout(model.content()):
+        return Refusal("its weights lie as the processor here needs them", "")
+    return None
 
 
 def _replay(planset: PlanSet) -> Refusal | None:
@@ -132,6 +140,12 @@ def _micro(planset: PlanSet) -> Refusal | None:
     return micro_refusal(planset) or kernels_refusal(planset, MICRO_KERNELS)
 
 
+def _tried_in_tflm(file: Path, model: Model) -> str:
+    from edgemem.runtime.tflm.execution import trial_refusal
+
+    return trial_refusal(file.read_bytes(), model.graph())
+
+
 def _no_micro_operator(model: Model | Graph | None, _: Sequence[PlanSet]) -> Refusal | None:
     return micro_graph_refusal(model.graph()) if isinstance(model, Model) else None
 
@@ -141,27 +155,23 @@ def _micro_kernels(plansets: Sequence[PlanSet]) -> str:
     return f" built with the kernels of {MICRO_KERNELS} ({VERSIONS[MICRO_KERNELS]})" if is_named else ""
 
 
-def _litert(planset: PlanSet) -> Refusal | None:
-    remedy = "--target litert"
-    target = planset.target
-    if (refusal := arena_refusal(planset, remedy)) is not None:
-        return refusal
-    if target is None or target.scratch != "litert":
-        name = f"the target {target.name}" if target else "no target"
-        return Refusal(f"the plan is for {name} and leaves out the workspace of LiteRT's kernels", remedy)
-    if planset.problem.alignment % _LITERT_ALIGNMENT:
-        return Refusal(f"its offsets are multiples of {planset.problem.alignment} only", f"{remedy} --alignment 64")
-    return kernels_refusal(planset)
+def _no_litert_arena(model: Model | Graph | None, _: Sequence[PlanSet]) -> Refusal | None:
+    from edgemem.runtime.litert.structure import SUBGRAPHS, WITH_SUBGRAPHS
+
+    has_bodies = isinstance(model, Model) and any(op.bodies or op.type in WITH_SUBGRAPHS for op in model.graph().ops)
+    return Refusal(f"the model cannot run in a planned arena: {SUBGRAPHS}", "") if has_bodies else None
 
 
-def _webgpu(planset: PlanSet) -> Refusal | None:
-    remedy = "--target gpu-buffer"
-    if planset.recording is not None:
-        return Refusal("the file has no plan of its graph", remedy)
-    if planset.target is None or planset.target.storage != "phwc4":
-        name = f"the target {planset.target.name}" if planset.target is not None else "no target"
-        return Refusal(f"the plan is for {name}, whose tensors are no slices of four channels", remedy)
-    return None
+def _tried_in_litert(file: Path, _: Model) -> str:
+    from edgemem.runtime.litert.process import trial_refusal
+
+    return trial_refusal(file)
+
+
+def _tried_node_by_node(file: Path, _: Model) -> str:
+    from edgemem.runtime.onnxruntime.node_trial import trial_refusal
+
+    return trial_refusal(file)
 
 
 def _no_webgpu_kernel(model: Model | Graph | None, plansets: Sequence[PlanSet]) -> Refusal | None:
@@ -172,7 +182,7 @@ def _no_webgpu_kernel(model: Model | Graph | None, plansets: Sequence[PlanSet]) 
     if not isinstance(model, Model) or not isinstance(model, Computable):
         return None
     try:
-        missing = missing_kernels(read_gpu_model(model, next(p for p in plansets if _webgpu(p) is None)))
+        missing = missing_kernels(read_gpu_model(model, next(p for p in plansets if WEBGPU.refuse_plan(p) is None)))
     except UnsupportedError as e:
         return Refusal(str(e), "")
     return Refusal(f"{missing}{missing.remedy()}", "") if missing is not None else None
@@ -207,24 +217,39 @@ IO_BINDING: Final = Executor(
     "io-binding",
     "ONNX Runtime, node by node (edgemem run --executor io-binding)",
     (".onnx",),
-    _node_by_node,
-    _depends_on_data,
+    _refusing(NODE_BY_NODE),
+    _no_node,
+    _tried_node_by_node,
 )
-TFLM: Final = Executor("tflm", _MICRO, (".tflite",), _micro, _no_micro_operator, needs=_micro_kernels)
-LITERT: Final = Executor("litert", "LiteRT with builtin kernels (edgemem.Interpreter)", (".tflite",), _litert)
+TFLM: Final = Executor("tflm", _MICRO, (".tflite",), _micro, _no_micro_operator, _tried_in_tflm, needs=_micro_kernels)
+LITERT: Final = Executor(
+    "litert",
+    "LiteRT with builtin kernels (edgemem.Interpreter)",
+    (".tflite",),
+    _refusing(LITERT_BUILTIN),
+    _no_litert_arena,
+    _tried_in_litert,
+)
 WEBGPU: Final = Executor(
     "webgpu",
     "WebGPU (edgemem run --runtime webgpu)",
     (".onnx", ".tflite"),
-    _webgpu,
+    _refusing(ON_GPU),
     _no_webgpu_kernel,
     is_offered=False,
     needs=_adapter_profile,
 )
 EXECUTORS: Final = (
     IO_BINDING,
-    Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", (".onnx",), _replay),
-    Executor("android", "an Android app (edgemem android package)", (".onnx",), _android, is_offered=False),
+    Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", (".onnx",), _replay, _made_elsewhere),
+    Executor(
+        "android",
+        "an Android app (edgemem android package)",
+        (".onnx",),
+        _android,
+        _for_one_processor,
+        is_offered=False,
+    ),
     TFLM,
     LITERT,
     WEBGPU,
@@ -236,7 +261,7 @@ def where_it_runs(
 ) -> str:
     """One line that names the executors that run a file's plans as they stand, and what to add for the others.
 
-    Arguments are those of `list_executors`. TensorFlow Lite Micro, where it is installed, tries `file`.
+    Arguments are those of `list_executors`. Executors that are installed try `file`.
     """
     able, refused = _ask_all(plansets, suffix, model, file)
     runs = f"runs as planned in {' and in '.join(able)}" if able else "no executor runs this plan as it is"
@@ -271,9 +296,13 @@ def _ask_all(
             refused += [(executor, refusal)] if executor.is_offered else []
             continue
         refusal = executor.refuse_model(model, plansets)
-        if refusal is None and executor is TFLM and file is not None and isinstance(model, Model):
-            why = trial_refusal(file.read_bytes(), model.graph())
-            refusal = Refusal(why, "") if why else None
+        if (
+            refusal is None
+            and file is not None
+            and isinstance(model, Model)
+            and (why := executor.try_file(file, model))
+        ):
+            refusal = Refusal(why, "")
         if refusal is None:
             able.append(f"{executor.title}{executor.needs(plansets)}")
         else:

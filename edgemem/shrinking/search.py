@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError, UnsupportedError
 from edgemem.formats import Bindings, Model, load
+from edgemem.runtime.onnxruntime.baked_file import check_place
 from edgemem.shrinking.branch import Workshop
 from edgemem.shrinking.candidate import SESSIONS, Candidate, CandidateLimits, front_of
 from edgemem.shrinking.explanation import explain
@@ -67,6 +68,8 @@ class Search:
         opened = load(path, bindings)
         if not isinstance(opened, Model):
             raise ModelError(f"{path.name} holds usage records: there is no graph to change")
+        if ".onnx" in opened.suffixes:
+            check_place(opened.content())
         rules = find_target(target) if isinstance(target, str) else target or BUILT_IN[opened.default_target]
         if kernels not in (None, "none") and ".tflite" not in opened.suffixes:
             raise ModelError(f"{path.name}: a kernel library is of TensorFlow Lite Micro, which runs .tflite files")

@@ -16,7 +16,7 @@ from edgemem.passes.protocol import PassContext, apply_pass
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
 from edgemem.passes.tiling.choice import find_stages
 from edgemem.passes.tiling.stage import TileStage
-from edgemem.runtime.onnxruntime.baked_file import LEVELS, metadata_for, session_options_for
+from edgemem.runtime.onnxruntime.baked_file import LEVELS, session_options_for
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.tile_pass import TileOperators
 from edgemem.schedule.peak import peak_of
@@ -53,7 +53,7 @@ def run(content: bytes, requests: Sequence[dict[str, NDArray[Any]]], level: str 
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
-    session_options_for(metadata_for(content), options)
+    session_options_for(content, options)
     session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     return [session.run(None, request) for request in requests]
 

@@ -12,7 +12,7 @@ import pytest
 from edgemem.formats import Model, Rewritable, load_model
 from edgemem.passes.recompute.repeated_graph import repeat
 from edgemem.remat.operators import repeatable
-from edgemem.runtime.onnxruntime.baked_file import bake, metadata_for, session_options_for
+from edgemem.runtime.onnxruntime.baked_file import bake, session_options_for
 from edgemem_converters.tflite import TfliteConverter
 from models.build import build
 from tests.branchy import wired_tflite
@@ -48,7 +48,7 @@ def outputs_of(file: Path, feeds: dict[str, Any], *, level: str = "ORT_ENABLE_AL
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
     options.enable_profiling = True
     options.profile_file_prefix = str(file.with_suffix(""))
-    session_options_for(metadata_for(file.read_bytes()), options)
+    session_options_for(file.read_bytes(), options)
     session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     made = session.run(None, feeds)
     profile = file.parent / session.end_profiling()

@@ -277,21 +277,19 @@ def test_executors_read_weights_by_the_same_rules(tmp_path: Path) -> None:
         "null",
         '"text"',
         "[" * 100_000,
-        '{"level": ["all"], "onnxruntime": "1", "machine": "m", "dims": {}}',
-        '{"level": "most", "onnxruntime": "1", "machine": "m", "dims": {}}',
-        '{"level": "all", "onnxruntime": 1, "machine": "m", "dims": {}}',
-        '{"level": "all", "onnxruntime": "1", "machine": null, "dims": {}}',
-        '{"level": "all", "onnxruntime": "1", "machine": "m", "dims": []}',
-        '{"level": "all", "onnxruntime": "1", "machine": "m", "dims": {"N": "4"}}',
-        '{"level": "all", "onnxruntime": "1", "machine": "m", "dims": {"N": -4}}',
-        '{"level": "all", "onnxruntime": "1", "machine": "m", "dims": {"N": 1e99}}',
-        f'{{"level": "all", "onnxruntime": "1", "machine": "m", "dims": {{"N": {"1" * 5000}}}}}',
-        '{"level": "all", "onnxruntime": "1", "machine": "m", "dims": {}, "more": 1}',
+        '{"level": ["all"], "onnxruntime": "1", "processor": "m", "dims": {}}',
+        '{"level": "most", "onnxruntime": "1", "processor": "m", "dims": {}}',
+        '{"level": "all", "onnxruntime": 1, "processor": "m", "dims": {}}',
+        '{"level": "all", "onnxruntime": "1", "processor": null, "dims": {}}',
+        '{"level": "all", "onnxruntime": "1", "processor": "m", "dims": []}',
+        '{"level": "all", "onnxruntime": "1", "processor": "m", "dims": {"N": "4"}}',
+        '{"level": "all", "onnxruntime": "1", "processor": "m", "dims": {"N": -4}}',
+        '{"level": "all", "onnxruntime": "1", "processor": "m", "dims": {"N": 1e99}}',
+        f'{{"level": "all", "onnxruntime": "1", "processor": "m", "dims": {{"N": {"1" * 5000}}}}}',
+        '{"level": "all", "onnxruntime": "1", "processor": "m", "dims": {}, "more": 1}',
     ],
 )
 def test_notes_that_no_baked_file_has(note: str) -> None:
-    with pytest.raises(PlanFileError, match="damaged"):
-        baked_note({BAKED_KEY: note})
     model = helper.make_model(helper.make_graph([], "g", [], []))
     with pytest.raises(PlanFileError, match="damaged"):
         baked_note(Editor().with_metadata(model.SerializeToString(), BAKED_KEY, note.encode()))

@@ -109,8 +109,8 @@ def _given_layout(graph: Graph, probed: Probe, planset: PlanSet) -> ArenaLayout:
         raise InvalidPlanError(
             "the plan has no offsets, and LiteRT runs in one arena: plan with a strategy for offsets"
         )
-    if planset.target is not None and not planset.target.is_dense:
-        raise InvalidPlanError(f"the plan {planset.target.kept}: plan this model for the target litert")
+    if planset.target is not None and (refusal := LITERT.refuse_plan(planset)) is not None:
+        raise InvalidPlanError(f"LiteRT cannot run the plan that is given: {refusal.why}; {refusal.advice}")
     return _layout(graph, probed, prove(planset, graph, remedy="plan this model for the target litert"), "given")
 
 

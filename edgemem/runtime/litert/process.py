@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.errors import RuntimeBindError, error_named
+from edgemem.errors import EdgememError, MissingDependencyError, RuntimeBindError, error_named
 from edgemem.runtime.litert.package import require_package
+from edgemem.runtime.tflite_file import open_model
 from edgemem.system.child_call import ChildError, Message, call_child
 
 if TYPE_CHECKING:
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 
     from edgemem.runtime.tflite_file import TfliteModel
 
-__all__ = ["ask", "ask_litert"]
+__all__ = ["ask", "ask_litert", "trial_refusal"]
 
 _CHILD: Final = "edgemem.runtime.litert.run_child"
 _TIMEOUT_S: Final = 600.0
 _RUN_S: Final = 60.0  # more for each run that was asked for
+_TRIAL_S: Final = 20.0
 
 
 def ask(module: str, question: Message, *, doing: str, timeout_s: float) -> Message:
@@ -68,3 +70,19 @@ def ask_litert(
     limit_s = _TIMEOUT_S + _RUN_S * more.get("runs", 0) if timeout_s is None else timeout_s
     answer = ask(_CHILD, Message(data, arrays, path.read_bytes()), doing=doing, timeout_s=limit_s)
     return dict(answer.data), answer.arrays
+
+
+def trial_refusal(file: Path) -> str:
+    """Why the installed LiteRT does not prepare a file inside the plan that is in it; "" if it does.
+
+    Also "" if LiteRT is not installed, or nothing came of the trial within 20 seconds.
+    """
+    try:
+        found, _ = ask_litert("bind", file, open_model(file), timeout_s=_TRIAL_S)
+    except MissingDependencyError:
+        return ""
+    except EdgememError as e:
+        return "" if "did not end within" in str(e) else str(e)
+    memory = found["memory"]
+    is_in_plan = memory["origin"] is not None and memory["origin"]["source"] == "file"
+    return "" if is_in_plan else memory["reason"] or "LiteRT did not run the plan in the file"

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from edgemem.runtime.litert.delegate import Delegate
     from edgemem.runtime.litert.probe_data import Probe, ProbedTensor
 
-__all__ = ["LitertOperator", "Structure", "checksum", "refusal", "structure_of"]
+__all__ = ["SUBGRAPHS", "WITH_SUBGRAPHS", "LitertOperator", "Structure", "checksum", "refusal", "structure_of"]
 
 _OPEN: Final = ("dynamic", "variant")  # allocated as the model runs
-_BODIES: Final = frozenset({"IF", "WHILE", "CALL", "STABLEHLO_WHILE", "STABLEHLO_CASE"})
+WITH_SUBGRAPHS: Final = frozenset({"IF", "WHILE", "CALL", "STABLEHLO_WHILE", "STABLEHLO_CASE"})
+SUBGRAPHS: Final = "it runs branches or loops, whose subgraphs share tensors with the main one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ def refusal(structure: Structure, delegate: Delegate) -> str:
     waiting = [t.name for t in written if t.allocation == "arena" and t.size and not t.address]
     if waiting:
         return f"LiteRT places {waiting[0]!r} and {len(waiting) - 1} more only as it runs, when it knows other sizes"
-    if any(op.type in _BODIES for op in structure.operators):
-        return "it runs branches or loops, whose subgraphs share tensors with the main one"
+    if any(op.type in WITH_SUBGRAPHS for op in structure.operators):
+        return SUBGRAPHS
     return ""
 
 

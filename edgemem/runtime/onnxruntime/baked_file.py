@@ -8,7 +8,6 @@ kernels run in the order of the file. A note in its metadata identifies a baked 
 from __future__ import annotations
 
 import json
-import platform
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -18,11 +17,14 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError, RuntimeLoadError
 from edgemem.formats import onnx_editor
 from edgemem.formats.plan_summary import SUMMARY_KEY
-from edgemem.runtime.onnxruntime.file import BAKED_KEY, PLAN_KEY
+from edgemem.runtime.onnxruntime.file import BAKED_KEY, PLAN_KEY, has_blocked_layout, metadata_of, opened
 from edgemem.system.files import atomic_write, temporary_folder
+from edgemem.system.processor import processor_features
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from edgemem.planfile.protobuf import Content
 
 
 __all__ = [
@@ -33,8 +35,8 @@ __all__ = [
     "baked_note",
     "baked_options",
     "bind_dimensions",
+    "check_place",
     "in_one_line",
-    "metadata_for",
     "onnxruntime",
     "optimised",
     "runtime_errors",
@@ -48,6 +50,7 @@ LEVELS = {
     "all": "ORT_ENABLE_ALL",
 }
 _ERRORS_ONLY = 3  # log severity
+_REMEDY = "make it here from the original model with: edgemem shrink MODEL.onnx -o SHRUNK.onnx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +60,14 @@ class Baked:
     Attributes:
         level: none, basic, extended, all.
         onnxruntime: the version that wrote the graph.
-        machine: the processor family; the level `all` chooses tensor layouts for the processor it ran on.
+        processor: the machine and its instructions (`processor_features`): the level `all` lays out tensors and weights
+            for the registers of the processor it ran on. Of an older note, the machine alone.
         dims: the values that the file's symbols were bound to.
     """
 
     level: str
     onnxruntime: str
-    machine: str
+    processor: str
     dims: Mapping[str, int]
 
 
@@ -83,7 +87,7 @@ def bake(
     Args:
         model_path: the model.
         out_path: the file to write, atomically; weights are inside.
-        level: how far to optimise. A file made with `all` is for this kind of processor.
+        level: how far to optimise. The file is for this processor and this version of ONNX Runtime.
         order: a permutation of the optimised graph's operators (those of `edgemem.load(baked).graph()`, which has no
             Constant nodes); None keeps ONNX Runtime's own. `Shape` and `Size` run as early as they can in any case,
             and the file says so.
@@ -92,6 +96,7 @@ def bake(
 
     Raises:
         RuntimeLoadError: ONNX Runtime cannot load the model.
+        RuntimeBindError: the file was baked elsewhere.
         ModelError: the order is not topological.
         MissingDependencyError: onnxruntime is not installed.
     """
@@ -101,10 +106,11 @@ def bake(
         data = source.read_bytes()
     except OSError as e:
         raise ModelError(f"cannot read {source}: {e}") from None
+    check_place(data)
     note = baked_note(data)
     if note is None:
         data = optimised(source, level, dims=dims or {}, disabled=disabled)
-        note = Baked(level, ort.__version__, platform.machine(), dict(dims or {}))
+        note = Baked(level, ort.__version__, processor_features(), dict(dims or {}))
     parts = onnx_editor().parts(data, source.parent)
     wanted = tuple(order) if order is not None else tuple(range(len(parts.names)))
     parts.check_order(wanted)
@@ -117,19 +123,23 @@ def bake(
     return note
 
 
-def baked_note(model: str | Path | bytes | Mapping[str, str]) -> Baked | None:
-    """The note of a baked file, from its path, its bytes, or `get_modelmeta().custom_metadata_map`; None without one.
+def baked_note(model: str | Path | Content) -> Baked | None:
+    """The note of a baked file, from its path or its bytes; None without one.
 
     Raises PlanFileError for a note that is damaged.
     """
     if isinstance(model, str | Path):
-        model = Path(model).read_bytes()
-    text = _text(model) if isinstance(model, bytes) else model.get(BAKED_KEY)
+        with opened(model) as (data, _):
+            return baked_note(data)
+    text = metadata_of(model, (BAKED_KEY,)).get(BAKED_KEY)
     if text is None:
         return None
     try:
-        note = Baked(**json.loads(text))
-    except (ValueError, TypeError, RecursionError) as e:
+        entry = json.loads(text)
+        if "machine" in entry:  # as older versions wrote it
+            entry["processor"] = entry.pop("machine")
+        note = Baked(**entry)
+    except (ValueError, TypeError, AttributeError, RecursionError) as e:
         raise PlanFileError(f"the note {BAKED_KEY} is damaged: {e}; bake the model again") from None
     if wrong := _wrong(note):
         raise PlanFileError(f"the note {BAKED_KEY} is damaged: {wrong}; bake the model again")
@@ -138,7 +148,7 @@ def baked_note(model: str | Path | bytes | Mapping[str, str]) -> Baked | None:
 
 def _wrong(note: Baked) -> str:
     """What a note from a file says that no baked file does, or ""."""
-    for name in ("level", "onnxruntime", "machine"):
+    for name in ("level", "onnxruntime", "processor"):
         if not isinstance(getattr(note, name), str):
             return f"its {name} is no text"
     if note.level not in LEVELS:
@@ -148,48 +158,50 @@ def _wrong(note: Baked) -> str:
     return ""
 
 
-def _text(data: bytes) -> str | None:
-    found = onnx_editor().metadata(data, BAKED_KEY)
-    return None if found is None else found.decode(errors="replace")
+def check_place(data: Content) -> None:
+    """Raise RuntimeBindError where a model's graph was optimised elsewhere, or where that is unknown.
+
+    ONNX Runtime would run it without an error, and give other values: its weights lie as the registers of one processor
+    need them. Errors besides as `baked_note`.
+    """
+    note = baked_note(data)
+    if note is None:
+        if has_blocked_layout(data):
+            raise RuntimeBindError(
+                "the model has operators of com.microsoft.nchwc, whose weights lie as one kind of processor needs "
+                f"them, and does not say which; {_REMEDY}"
+            )
+        return
+    here = f"onnxruntime {onnxruntime().__version__}", processor_features()
+    made = f"onnxruntime {note.onnxruntime[:40]}", note.processor[:300]
+    if different := [f"{one}, and this is {other}" for one, other in zip(made, here, strict=True) if one != other]:
+        raise RuntimeBindError(f"the model was optimised for {'; for '.join(different)}; {_REMEDY}")
 
 
-def metadata_for(data: bytes) -> dict[str, str]:
-    """The part of a file's metadata that `session_options_for` reads."""
-    text = _text(data)
-    return {} if text is None else {BAKED_KEY: text}
-
-
-def session_options_for(model_metadata: Mapping[str, str], base_options: Any = None) -> Any:
+def session_options_for(data: Content, base_options: Any = None) -> Any:
     """`SessionOptions` under which a baked model runs in its own order; unchanged for a model that is not baked.
 
     Args:
-        model_metadata: the model's metadata, by key.
+        data: the model's bytes.
         base_options: changed and returned, because `SessionOptions` cannot be copied; new ones by default.
 
-    Raises:
-        RuntimeBindError: the file was baked by another version of ONNX Runtime, or on another kind of processor.
+    Raises as `check_place`.
     """
     ort = onnxruntime()
     options = base_options if base_options is not None else ort.SessionOptions()
-    note = baked_note(model_metadata)
-    if note is None:
-        return options
-    if (note.onnxruntime, note.machine) != (ort.__version__, platform.machine()):
-        raise RuntimeBindError(
-            f"the model was baked by onnxruntime {note.onnxruntime} on {note.machine}, this is onnxruntime "
-            f"{ort.__version__} on {platform.machine()}: bake the original model again here"
-        )
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    check_place(data)
+    if baked_note(data) is not None:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     return options
 
 
 @contextmanager
-def baked_options(model_metadata: Mapping[str, str], options: Any) -> Iterator[None]:
+def baked_options(data: Content, options: Any) -> Iterator[None]:
     """Sets options as `session_options_for` does while a session is made, and restores them."""
     before = options.graph_optimization_level, options.execution_order
     try:
-        session_options_for(model_metadata, options)
+        session_options_for(data, options)
         yield
     finally:
         options.graph_optimization_level, options.execution_order = before

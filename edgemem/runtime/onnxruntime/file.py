@@ -1,7 +1,9 @@
 """What a session reads from an ONNX file's bytes: its digest, and the plans in its metadata.
 
 Only the parts of ModelProto whose layout never changes are parsed: `graph` is field 7, `metadata_props` 14; a
-graph's `initializer` is 5, its `external_data` 13; entries have a key 1 and a value 2.
+graph's `initializer` is 5, its `external_data` 13; entries have a key 1 and a value 2. `opset_import` is 8, with
+`domain` 1, and `functions` 25; nodes are 1 of a graph and 7 of a function, with `attribute` 5 (graphs in 6 and 11) and
+`domain` 7.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ __all__ = [
     "Later",
     "digest_later",
     "digest_of",
+    "has_blocked_layout",
     "metadata_of",
     "model_digest",
     "opened",
@@ -53,6 +56,10 @@ WEIGHTS_KEY = "edgemem.weights"  # of the note that names packed weights beside 
 _OURS = b"edgemem."
 _PIECE = 1 << 16  # bytes
 _METADATA, _GRAPH, _INITIALIZER, _EXTERNAL = 14, 7, 5, 13
+_IMPORT, _FUNCTION, _ATTRIBUTE, _DOMAIN = 8, 25, 5, 7
+_NODES = {_GRAPH: 1, _FUNCTION: 7}  # the field of a message's nodes
+_BODIES = (6, 11)  # of an attribute
+_BLOCKED = b"com.microsoft.nchwc"  # operators on tensors in blocks of channels, as many as a register holds
 
 
 @contextmanager
@@ -226,6 +233,37 @@ def metadata_of(data: Content, keys: Sequence[str]) -> dict[str, bytes]:
     except ModelError:
         return {}
     return found
+
+
+def has_blocked_layout(data: Content) -> bool:
+    """Whether a model has operators whose weights lie as the processor needs them that ONNX Runtime optimised it on.
+
+    Its nodes are read only where it imports these operators; a file that uses them without that is no valid model.
+    """
+    try:
+        imports = (pair(data, entry)[0] for entry in _messages(data, 0, len(data), _IMPORT))
+        if _BLOCKED not in imports:
+            return False
+        return any(domain == _BLOCKED for domain in _node_domains(data))
+    except ModelError:
+        return False
+
+
+def _node_domains(data: Content) -> Iterator[bytes]:
+    """The domain of every node that names one, in the graph, in functions and in bodies."""
+    parts = [f for f in fields(data, 0, len(data)) if f.number in _NODES and f.wire == LENGTH_DELIMITED]
+    bodies = [(part, _NODES[part.number]) for part in parts]
+    while bodies:
+        part, nodes = bodies.pop()
+        for node in _messages(data, part.body, part.end, nodes):
+            for field in fields(data, node.body, node.end):
+                if field.wire != LENGTH_DELIMITED:
+                    continue
+                if field.number == _DOMAIN:
+                    yield data[field.body : field.end]
+                elif field.number == _ATTRIBUTE:
+                    inner = (f for number in _BODIES for f in _messages(data, field.body, field.end, number))
+                    bodies += [(body, _NODES[_GRAPH]) for body in inner]
 
 
 def _entries(data: Content) -> Iterator[Field]:

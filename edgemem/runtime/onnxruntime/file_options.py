@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from edgemem.runtime.onnxruntime.file import BAKED_KEY, metadata_of
+from edgemem.runtime.onnxruntime.file import BAKED_KEY, has_blocked_layout, metadata_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -20,9 +20,8 @@ def options_for_file(data: Content, options: Any) -> AbstractContextManager[None
 
     Raises as `edgemem.runtime.onnxruntime.baked_file.baked_options`.
     """
-    note = metadata_of(data, (BAKED_KEY,))
-    if not note:
+    if not metadata_of(data, (BAKED_KEY,)) and not has_blocked_layout(data):
         return nullcontext()
     from edgemem.runtime.onnxruntime.baked_file import baked_options  # only for these files
 
-    return baked_options({key: text.decode(errors="replace") for key, text in note.items()}, options)
+    return baked_options(data, options)

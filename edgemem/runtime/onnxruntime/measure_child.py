@@ -275,7 +275,17 @@ def _digest(session: Any, requests: _Requests) -> str:
     return sha.hexdigest()
 
 
-_ANSWERS = {"memory": _memory, "open": _opened, "record": _recorded, "serve": _served}
+def _place(task: Task) -> dict[str, Any]:
+    """Nothing, or an error where the model's graph was optimised elsewhere."""
+    from edgemem.runtime.onnxruntime.baked_file import check_place
+    from edgemem.runtime.onnxruntime.file import opened
+
+    with opened(task["model"]) as (data, _):
+        check_place(data)
+    return {}
+
+
+_ANSWERS = {"place": _place, "memory": _memory, "open": _opened, "record": _recorded, "serve": _served}
 
 if __name__ == "__main__":
     serve(lambda question: Message(_ANSWERS[question.data["what"]](question.data)))

@@ -20,7 +20,6 @@ from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.baked_file import (
     LEVELS,
     bind_dimensions,
-    metadata_for,
     onnxruntime,
     runtime_errors,
     session_options_for,
@@ -205,5 +204,5 @@ def _session(file: Path, level: str, threads: int, bindings: Bindings | None) ->
     options.log_severity_level = _ERRORS_ONLY
     options.intra_op_num_threads = threads
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
-    session_options_for(metadata_for(file.read_bytes()), options)
+    session_options_for(file.read_bytes(), options)
     return ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])

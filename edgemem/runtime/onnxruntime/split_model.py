@@ -10,28 +10,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem import planfile
-from edgemem.errors import NoPlanError, RuntimeBindError
+from edgemem.errors import EdgememError, NoPlanError, RuntimeBindError
 from edgemem.formats import Bindings, load_model, onnx_editor
+from edgemem.formats.claims import claim_refusal
 from edgemem.model.dtypes import byte_size
 from edgemem.model.graph import digest
 from edgemem.model.ranges import Range, in_ranges, resolve
 from edgemem.planning.ranges import plan_at
 from edgemem.proof import prove
-from edgemem.runtime.executors import IO_BINDING
-from edgemem.runtime.onnxruntime.baked_file import onnxruntime
+from edgemem.runtime.honoured import NODE_BY_NODE
+from edgemem.runtime.onnxruntime.baked_file import check_place, onnxruntime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from edgemem.formats import Form, Model
+    from edgemem.formats import Form, Model, Parts
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
     from edgemem.proof import Proved
     from edgemem.runtime.memory import Source
 
-__all__ = ["SplitModel", "node_options", "split_model"]
+__all__ = ["SplitModel", "node_options", "node_refusal", "split_model"]
 
 # The entries of a user's options that change the results of single nodes.
 _ENTRIES = (
@@ -137,15 +138,17 @@ def split_model(
         ModelError: the file cannot be read, or a dimension is unknown.
         PlanFileError: the file has no plan of its graph, or a damaged one.
         InvalidPlanError, StalePlanError: the plan is wrong, or belongs to another model.
-        RuntimeBindError: the plan is for other sizes or another executor, or the model cannot be split.
+        RuntimeBindError: the plan is for other sizes or another executor, or the model cannot be split, or was
+            optimised elsewhere.
     """
     path = Path(path)
     opened = load_model(path)
+    check_place(opened.content())
     source: Source = "file" if planset is None else "given"
     planset = planset or _graph_plan(opened, path)
-    refusal = IO_BINDING.refuse_plan(planset)
+    refusal = claim_refusal(planset, NODE_BY_NODE)
     if refusal is not None:
-        raise refusal.error(IO_BINDING.name, path)
+        raise refusal.error("io-binding", path)
     wanted = bindings or Bindings()
     parts = onnx_editor().parts(opened.content(), path.parent)
     if feeds is not None and planset.ranges:
@@ -162,14 +165,27 @@ def split_model(
     if bound.dims != dict(planset.dims):  # other sizes of its range: proved for these, too
         planset = plan_at(planset, graph, bound.dims)
     proved = prove(planset, graph, remedy=_remedy(path))
-    refusals = [f"{t.name!r} is {t.note or t.dtype}" for t in graph.tensors if t.kind == "opaque"]
-    refusals += [f"{t.name!r} keeps its value between runs" for t in graph.tensors if t.kind == "variable"]
-    refusals += parts.refusals()
-    if refusals:
-        raise RuntimeBindError(f"{path.name} does not run inside the plan: {refusals[0]}")
+    if refusal_of_nodes := _refusal_of_nodes(graph, parts):
+        raise RuntimeBindError(f"{path.name} does not run inside the plan: {refusal_of_nodes}")
     folded = _folded(graph)
     forms = {t.name: (t.dtype, t.shape) for t in graph.tensors if t.kind == "activation" or t.name in folded}
     return SplitModel(path, parts, graph, order, forms, proved, source, folded, options)
+
+
+def node_refusal(model: Model) -> str:
+    """Why a model does not run node by node, as far as its graph tells; "" if nothing is known."""
+    content = model.content()
+    try:
+        check_place(content)
+        return _refusal_of_nodes(model.graph(), onnx_editor().parts(content, Path()))
+    except EdgememError as e:
+        return str(e)
+
+
+def _refusal_of_nodes(graph: Graph, parts: Parts) -> str:
+    refusals = [f"{t.name!r} is {t.note or t.dtype}" for t in graph.tensors if t.kind == "opaque"]
+    refusals += [f"{t.name!r} keeps its value between runs" for t in graph.tensors if t.kind == "variable"]
+    return next(iter((*refusals, *parts.refusals())), "")
 
 
 def _graph_plan(model: Model, path: Path) -> PlanSet:

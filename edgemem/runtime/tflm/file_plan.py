@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.formats import Model
+from edgemem.formats.claims import Refusal, kernels_refusal
 from edgemem.formats.offline_allocation import micro_refusal
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.planning.verification import graph_for
 from edgemem.proof import Cause, examine, prove, refuse
-from edgemem.runtime.executors import MICRO_KERNELS, Refusal, kernels_refusal
+from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.memory import MemoryReport, origin_of
 
 if TYPE_CHECKING:

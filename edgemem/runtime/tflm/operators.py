@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from edgemem.formats.offline_allocation import Refusal
+from edgemem.formats.claims import Refusal
 from edgemem.model.resource_variables import all_operators, variable_of
 from edgemem.system.text import join_names
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError, UnsupportedError
 from edgemem.formats import Assuming, Bindings, Computable, Model, load_model, open_bytes
+from edgemem.formats.claims import claim_refusal
 from edgemem.model.graph import digest
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.proof import prove
+from edgemem.runtime.honoured import ON_GPU
 from edgemem.system.text import join_names
 from edgemem.targets import BUILT_IN
 
@@ -199,6 +201,8 @@ def _fitting(found: Sequence[PlanSet], storage: str | None, precision: str | Non
         kind = storage_of(target)
         if target is None or kind is None or storage not in (None, kind) or precision not in (None, target.precision):
             continue
+        if (refusal := claim_refusal(planset, ON_GPU)) is not None:
+            raise RuntimeBindError(f"webgpu cannot run the plan of {name}: {refusal.why}; {refusal.advice}")
         return planset
     has = join_names(f"{p.target.name!r}" if p.target else "no target" for p in found)
     first = next((p.target for p in found if storage_of(p.target)), None)
