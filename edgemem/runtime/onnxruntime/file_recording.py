@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import EdgememError, ModelError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["add_recording", "add_recording_if_possible"]
 
 _MOST_BYTES: Final = 1 << 30  # of a model's files, or of an arena, that is recorded without being asked for
+_FATAL: Final = 4  # log severity: errors are raised, and told in one line
+_INVALID: Final = re.compile(r"\[(Shape|Type)InferenceError\]")  # in what ONNX Runtime says of a model against the rules
 _TARGETS: Final = frozenset({"generic", "onnxruntime"})
 
 
@@ -54,6 +57,7 @@ def add_recording(
     Raises what `edgemem.runtime.onnxruntime.recording.record` and `embed` raise; the file stays as it was then.
     """
     options = onnxruntime().SessionOptions()
+    options.log_severity_level = _FATAL
     options.intra_op_num_threads = threads
     if for_android:
         options.intra_op_num_threads = threads or 1
@@ -73,7 +77,7 @@ def add_recording(
 def add_recording_if_possible(
     planned: Path, feeds: Mapping[str, NDArray[Any]], planset: PlanSet, *, bindings: Bindings, threads: int
 ) -> tuple[tuple[PlanSet, ...], str]:
-    """`add_recording` where nobody asked for it: nothing that is in its way is an error.
+    """`add_recording` where nobody asked for it: what is in its way is no error, unless the model itself is wrong.
 
     A model is recorded if its plan is for ONNX Runtime, that is installed, and neither the model's files nor its arena
     are larger than 1 GiB.
@@ -86,6 +90,8 @@ def add_recording_if_possible(
         threads: as for `add_recording`.
 
     Returns the plans, and why there is none, for people, or "".
+
+    Raises ModelError for a model whose operators ONNX Runtime refuses by the rules of their shapes and types.
     """
     why = _why_not(planned, planset)
     if why:
@@ -93,6 +99,8 @@ def add_recording_if_possible(
     try:
         return add_recording(planned, feeds or None, bindings=bindings, threads=threads), ""
     except EdgememError as e:
+        if isinstance(e, ModelError) and _INVALID.search(str(e)):
+            raise
         return (), str(e)
 
 
