@@ -76,14 +76,16 @@ def _variants(node: ast.AST) -> Iterator[ast.AST]:
         yield ast.Constant(node.value + 1)
     elif isinstance(node, ast.If | ast.IfExp | ast.While):
         for value in (True, False) if not isinstance(node, ast.While) else (False,):
-            made = copy.copy(node)
-            made.test = ast.Constant(value)
-            yield made
+            chosen = copy.copy(node)
+            chosen.test = ast.Constant(value)
+            yield chosen
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
         yield ast.Expr(ast.YieldFrom(ast.Tuple([], ast.Load())))
-    elif isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
-        yield ast.Pass()
-    elif isinstance(node, ast.Continue | ast.Break):
+    elif (
+        isinstance(node, ast.Raise)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+        or isinstance(node, ast.Continue | ast.Break)
+    ):
         yield ast.Pass()
 
 
@@ -97,16 +99,16 @@ class _Mutation(ast.NodeTransformer):
         self._number = number
         self._is_inside = False
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # noqa: N802 - as `ast` calls it
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         was, self._is_inside = self._is_inside, True
         node.body = [self.visit(each) for each in node.body]
         self._is_inside = was
         return node
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:  # noqa: N802 - words of a message
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:  # noqa: N802 - without its annotation
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is not None:
             node.value = self.visit(node.value)
         return node
@@ -159,7 +161,7 @@ def _run(tests: Sequence[str]) -> int:
 
 
 def _try(file: Path, module: Any, number: int, tests: Sequence[str]) -> str:
-    """"killed", "timed out" or "SURVIVED"."""
+    """ "killed", "timed out" or "SURVIVED"."""
     child = os.fork()
     if not child:
         silent = os.open(os.devnull, os.O_WRONLY)

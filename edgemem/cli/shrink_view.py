@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.cli.console import live_table
 from edgemem.model.profiles import VERSIONS
 from edgemem.report.sizes import size_text
-from edgemem.shrinking.candidate import thinned
+from edgemem.shrinking.candidate import describe_outputs, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -80,7 +80,8 @@ def answer_lines(found: Found, limits: CandidateLimits) -> list[str]:
         lines = [f"{_headline(best, found, limits)}, {', '.join(parts)}"]
         said = "measured" if best.is_measured else "planned"
         how = f" ({_head_and_tail(best, said)})" if best.tail else f", {said}"
-        lines.append(f"{best.memory:,} bytes of {where}{how}; outputs {best.outputs or 'not compared'}")
+        outputs = describe_outputs(best.outputs, best.target.name) if best.steps else "the model is as it was"
+        lines.append(f"{best.memory:,} bytes of {where}{how}; {outputs}")
         check = best.tail_check
         if check is not None and not check.is_near:
             lines.append(

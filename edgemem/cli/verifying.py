@@ -116,6 +116,7 @@ class _Verified:
                 "report": as_data(run.report) if run.report else None,
                 "refusal": run.refusal,
                 "note": run.note,
+                "compared": run.compared,
             }
             for run in self.runs
         ]

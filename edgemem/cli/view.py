@@ -85,8 +85,8 @@ def show_outcome(outcome: Outcome) -> None:
     """Memory and plan first, then what came out."""
     echo_folded(printable(str(outcome.report)))
     if outcome.identical is not None:
-        verdict = "identical to a plain run" if outcome.identical else f"DIFFERENT: {', '.join(outcome.different)}"
-        echo_folded(printable(f"outputs {verdict}"))
+        found = "identical to" if outcome.identical else f"DIFFERENT: {', '.join(outcome.different)}: compared with"
+        echo_folded(printable(f"outputs {found} a plain run of {outcome.compared}"))
     show_outputs(outcome)
 
 

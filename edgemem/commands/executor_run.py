@@ -27,6 +27,7 @@ class ExecutorRun:
         refusal: why it did not, and what to do about it; "" if it did.
         violations: what differs from a run without the plan.
         note: what was not compared, or "".
+        compared: what its outputs were compared with, in words.
     """
 
     executor: str
@@ -34,11 +35,14 @@ class ExecutorRun:
     refusal: str = ""
     violations: tuple[Violation, ...] = ()
     note: str = ""
+    compared: str = ""
 
     def __str__(self) -> str:
         if self.report is None:
             return f"{self.executor}: not run: {self.refusal}"
-        return "; ".join(filter(None, (f"{self.executor}: ran, {self.report}", self.note)))
+        verdict = f"outputs {'differ from' if self.violations else 'identical to'} those of {self.compared}"
+        compared = verdict if self.compared else ""
+        return "; ".join(filter(None, (f"{self.executor}: ran, {self.report}", compared, self.note)))
 
 
 def check_verified(planned: Path, runs: Sequence[ExecutorRun]) -> None:

@@ -1,4 +1,4 @@
-"""What a run gave and took, ."""
+"""What a run gave and took."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class Outcome:
         memory: what the executor says of itself, a dataclass of its own.
         identical: every output of every run is that of a plain session, bit for bit; None if not compared.
         different: the outputs that are not.
+        compared: what the plain run was, in words.
     """
 
     outputs: Mapping[str, Any]
@@ -40,6 +41,7 @@ class Outcome:
     memory: Any
     identical: bool | None
     different: tuple[str, ...]
+    compared: str = ""
 
 
 def outcome_data(outcome: Outcome) -> dict[str, Any]:
@@ -49,6 +51,7 @@ def outcome_data(outcome: Outcome) -> dict[str, Any]:
         "memory": asdict(outcome.memory),
         "identical": outcome.identical,
         "different": list(outcome.different),
+        "compared": outcome.compared,
     }
 
 

@@ -11,10 +11,11 @@ from edgemem.errors import PlanError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.differences import same
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime, session_options_for
+from edgemem.runtime.onnxruntime.baked_file import baked_note, in_one_line, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.bound_arena import OrtDevice
 from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.file import planned_bindings
+from edgemem.runtime.onnxruntime.install import refuse_silent_fallback
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.split_model import split_model
 
@@ -73,6 +74,7 @@ def run(
     with in_one_line(model):
         if executor == "replay":
             with InferenceSession(str(model), options, providers, poison=poison, background=False) as session:
+                refuse_silent_fallback(providers, session.get_providers())
                 names = [o.name for o in session.get_outputs()]
                 results = [session.run(names, values) for _ in range(runs)]
                 report, memory = session.memory_report, session.memory
@@ -86,7 +88,11 @@ def run(
             make_plain = partial(_plain, model, data, threads, providers, optimises=False)
         different = _different(make_plain(), values, names, results) if compare else ()
     outputs = dict(zip(names, results[-1], strict=True))
-    return Outcome(outputs, report, memory, not different if compare else None, different)
+    level = "without optimisations" if executor == "io-binding" else "with its default options"
+    if baked_note(data) is not None:
+        level = "as the file asks for it, in its own order"
+    compared = f"{model.name} in onnxruntime {onnxruntime().__version__} {level}"
+    return Outcome(outputs, report, memory, not different if compare else None, different, compared)
 
 
 def _plain(model: Path, data: bytes, threads: int, providers: Sequence[Any], *, optimises: bool = True) -> Any:

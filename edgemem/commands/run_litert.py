@@ -65,7 +65,8 @@ def run_litert(
     )
     outputs = dict(zip(found["outputs"], arrays, strict=True))
     memory, different = report_from(found["memory"], InterpreterMemory), tuple(found["different"])
-    return Outcome(outputs, memory, memory, not different if compare else None, different)
+    compared = f"{path.name} in LiteRT with builtin kernels"
+    return Outcome(outputs, memory, memory, not different if compare else None, different, compared)
 
 
 def bind_litert(path: Path, model: TfliteModel, *, timeout_s: float | None = None) -> InterpreterMemory:

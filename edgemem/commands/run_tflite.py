@@ -118,4 +118,5 @@ def _in_tflm(
         different = tuple(n for n, a, b in zip(names, ran.outputs, plain.outputs, strict=True) if not same(a, b))
     report = memory_of(plan, ran, predicted_head(graph, model.offline()).tensors)
     outputs = dict(zip(names, ran.outputs, strict=True))
-    return Outcome(outputs, report, report, not different if compare else None, different)
+    compared = f"{path.name} in TensorFlow Lite Micro without the plan"
+    return Outcome(outputs, report, report, not different if compare else None, different, compared)

@@ -122,7 +122,8 @@ def _run_nodes(planned: Path, plansets: Sequence[PlanSet], feeds: Mapping[str, N
             violations.append(Violation(Cause.DIFFERENT_OUTPUT, message, "io-binding", (run.tensor,)))
     notes = [f"at {', at '.join(sizes)}"] if sizes else []
     notes += [f"not compared, because they differ from run to run: {_names(list(random))}"] if random else []
-    return ExecutorRun("io-binding", report, violations=tuple(violations), note="; ".join(notes))
+    compared = "the same nodes where no tensors share memory"
+    return ExecutorRun("io-binding", report, violations=tuple(violations), note="; ".join(notes), compared=compared)
 
 
 def _over_range(planned: Path, feeds: Mapping[str, NDArray[Any]] | None) -> Iterator[tuple[SplitModel, str]]:
@@ -245,6 +246,7 @@ def _replay(
             for name, at in different.items()
         ),
         note="; ".join(notes),
+        compared=f"a plain session of {planned.name} with the options of the recording",
     )
 
 

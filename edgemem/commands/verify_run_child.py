@@ -53,7 +53,7 @@ def _run_from(data: Mapping[str, Any]) -> ExecutorRun:
     violations = tuple(
         Violation(Cause[v["cause"]], v["message"], v["strategy"], tuple(v["records"])) for v in data["violations"]
     )
-    return ExecutorRun(data["executor"], report, data["refusal"], violations, data["note"])
+    return ExecutorRun(data["executor"], report, data["refusal"], violations, data["note"], data["compared"])
 
 
 def _data_of(run: ExecutorRun) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _data_of(run: ExecutorRun) -> dict[str, Any]:
         for v in run.violations
     ]
     report = None if run.report is None else as_data(run.report)
-    names = ("executor", "refusal", "note")
+    names = ("executor", "refusal", "note", "compared")
     return {"report": report, "violations": violations, **{name: getattr(run, name) for name in names}}
 
 

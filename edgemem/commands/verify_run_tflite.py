@@ -114,7 +114,9 @@ def _in_tflm(
         for n in different
     )
     report = memory_of(plan, ran, predicted_head(graph, model.offline()).tensors)
-    return ExecutorRun("tflm", report, violations=violations, note=f"head {ran.head:,} + tail {ran.tail:,} bytes")
+    note = f"head {ran.head:,} + tail {ran.tail:,} bytes"
+    compared = f"{path.name} without its offsets"
+    return ExecutorRun("tflm", report, violations=violations, note=note, compared=compared)
 
 
 def _wrong_by_itself(
@@ -152,4 +154,6 @@ def _in_litert(
     if not found["equal"]:
         message = found["divergence"] or "the outputs differ from those of a run without sharing"
         violations = (Violation(Cause.DIFFERENT_OUTPUT, message, "litert", tuple(found["tensors"])),)
-    return ExecutorRun("litert", memory, violations=violations, note=f"{found['operators']} operators compared")
+    note = f"{found['operators']} operators compared"
+    compared = "a run with builtin kernels in which no tensors share memory"
+    return ExecutorRun("litert", memory, violations=violations, note=note, compared=compared)

@@ -15,10 +15,28 @@ if TYPE_CHECKING:
     from edgemem.passes.protocol import Pass
     from edgemem.targets import Target
 
-__all__ = ["SESSIONS", "Candidate", "CandidateLimits", "OutputRule", "TailCheck", "front_of", "knee_of", "thinned"]
+__all__ = [
+    "IDENTICAL",
+    "SESSIONS",
+    "Candidate",
+    "CandidateLimits",
+    "OutputRule",
+    "TailCheck",
+    "describe_outputs",
+    "front_of",
+    "knee_of",
+    "thinned",
+]
 
 OutputRule: TypeAlias = Literal["as-runtime", "identical", "close"]
 
+IDENTICAL: Final = "identical"  # `Candidate.outputs` where every bit is the same
+# What a changed model's outputs are compared with, by the target that counts its memory.
+_COMPARED: Final = {
+    **dict.fromkeys(("generic", "onnxruntime"), "a default session of the model as it was"),
+    **dict.fromkeys(("litert", "litert-release"), "the model as it was, in LiteRT's builtin kernels"),
+    "tflm": "the model as it was, in TensorFlow Lite Micro",
+}
 _NEAR: Final = 0.03  # how far a prediction of the tail may be off
 SESSIONS: Final = frozenset({"generic", "onnxruntime"})  # targets whose arena is that of a session of ONNX Runtime
 # Bytes that a session of ONNX Runtime takes for a node, outside the arena: measured on MobileNet v2 with 57, 282, 649
@@ -143,6 +161,13 @@ class Candidate:
             ("max_latency", self.latency, limits.max_latency),
         )
         return next((n for n, own, most in known if own is not None and most is not None and own > most), "")
+
+
+def describe_outputs(outputs: str, target: str) -> str:
+    """How outputs compare with those of what, for people; arguments are `Candidate.outputs` and the target's name."""
+    if outputs != IDENTICAL:
+        return f"outputs {outputs or 'not compared'}"
+    return f"outputs identical to those of {_COMPARED.get(target, 'the model as it was')}"
 
 
 def front_of(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from edgemem.errors import PlanFileError
 from edgemem.formats import Noted
 from edgemem.report.sizes import size_text
+from edgemem.shrinking.candidate import describe_outputs
 from edgemem.system.distribution import VERSION
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class ShrinkNote:
         if self.latency is not None:
             parts.append(f"{self.latency:.2f}x the time")
         parts.append(f"{self.operators:,} operators instead of {self.operators_before:,}")
-        parts.append(f"outputs {self.outputs or 'not compared'}")
+        parts.append(describe_outputs(self.outputs, self.target))
         made = " and ".join(filter(None, (f"edgemem {self.edgemem}", self.runtime)))
         return f"--steps {self.steps}: {', '.join(parts)} ({made})"
 

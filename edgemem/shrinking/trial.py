@@ -37,7 +37,7 @@ from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.tflite_file import TfliteModel
 from edgemem.runtime.tflm.execution import execute, input_values
-from edgemem.shrinking.candidate import SESSIONS, TailCheck
+from edgemem.shrinking.candidate import IDENTICAL, SESSIONS, TailCheck
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _in_onnxruntime(
         candidate = replace(candidate, arena=max(*sizes, over_range), is_measured=True)
     runtime = f"onnxruntime {onnxruntime().__version__}"
     if not candidate.steps:
-        return Trial(replace(candidate, outputs="identical", latency=1.0, runtime=runtime), recorded=recorded)
+        return Trial(replace(candidate, outputs=IDENTICAL, latency=1.0, runtime=runtime), recorded=recorded)
     try:
         found = runs().compare(model)
     except ModelError as e:
@@ -155,16 +155,19 @@ def _in_onnxruntime(
     note = baked_note(model.content())
     level = note.level if note is not None else _AS_WRITTEN
     is_promised = all(step.guarantee.outputs == "identical" for step in candidate.steps if step.name not in _LEVELS)
+    is_kept = False  # every bit of a session at the model's level that knows its sizes
     if not found.is_identical and (is_promised or (rule == "identical" and note is not None)):
         beside = runs().compare(model, level=level)
         if is_promised and not beside.is_identical:
             raise PassError(f"{candidate.text}: {beside}, compared with level {level}; all its steps keep every bit")
-        found = beside if rule == "identical" and note is not None else found
+        is_kept = beside.is_identical
     refusal = ""
     if found.is_identical:
-        outputs = "identical"
+        outputs = IDENTICAL
+    elif rule == "identical" and note is not None and is_kept:
+        outputs = f"differ by at most {found.largest:.1g} from a default session's, and not from those of level {level}"
     else:
-        outputs = f"differ by {found.largest:.1g}, ONNX Runtime's levels by {found.levels:.1g}"
+        outputs = f"differ by at most {found.largest:.1g}, ONNX Runtime's levels by {found.levels:.1g}"
         is_near = rule == "as-runtime" and found.largest <= found.levels < inf
         apart = f", and ONNX Runtime's levels by {found.levels:.2g} from each other"
         refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}{apart}"
@@ -228,7 +231,9 @@ def _in_litert(
     if largest > allowed:
         raise PassError(f"{candidate.text}: outputs in LiteRT differ by {largest:.2g} of their largest element")
     latency = after["seconds"] / max(today["seconds"], 1e-9)
-    outputs = "identical" if is_same else f"differ by {largest:.1g}: LiteRT's float kernels compute in blocks of rows"
+    outputs = (
+        IDENTICAL if is_same else f"differ by at most {largest:.1g}: LiteRT's float kernels compute in blocks of rows"
+    )
     refusal = "" if is_same or rule == "close" else f"{candidate.text}: outputs {outputs}"
     runtime = f"ai-edge-litert {version('ai-edge-litert')}"
     return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal)
@@ -248,7 +253,7 @@ def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, pl
         return _failed(candidate, e, can_run=_runs_in_tflm(original))
     check = TailCheck(after.tail, predicted_tail(model.graph(), INSTALLED))
     candidate = replace(candidate, arena=after.head, is_measured=True, tail_check=check)
-    outputs = "identical"
+    outputs = IDENTICAL
     try:
         before = execute(original.content(), first, outputs=len(graph.outputs), then=then)
     except RuntimeBindError as e:

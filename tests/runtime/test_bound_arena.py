@@ -7,6 +7,7 @@ to and from parts of it.
 from __future__ import annotations
 
 import gc
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,6 +144,24 @@ def test_a_provider_that_falls_back_is_refused(tmp_path: Path, monkeypatch: pyte
         pytest.raises(RuntimeBindError, match="would have run on CPUExecutionProvider"),
     ):
         BoundNodes(split_model(path, edgemem.plan(path)))
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:3"])
+def test_a_run_on_a_device_that_cannot_be_had_is_an_error(
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, the session went on with the CPU, and its outputs were "identical"."""
+    if has_device():
+        pytest.skip("this ONNX Runtime has CUDA")
+    monkeypatch.setattr(ort, "get_available_providers", lambda: [CUDA, "CPUExecutionProvider"])
+    monkeypatch.setattr("edgemem.runtime.onnxruntime.cuda.CUDA", "CPUExecutionProvider")  # no device memory is planned
+    path = str(small("unet", tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of ONNX Runtime: it has no such provider
+        done = CliRunner().invoke(main, ["run", "--device", device, "--compare", path])
+    assert done.exit_code == 1, done.output
+    assert f"ONNX Runtime has no {CUDA} here and would have run on CPUExecutionProvider" in done.output
+    assert "identical" not in done.output
 
 
 @pytest.mark.parametrize("executor", ["replay", "io-binding"])

@@ -191,5 +191,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         baked_note(noted('{"level": "most", "onnxruntime": "1", "processor": "", "dims": {}}'))
     other = '{"level": "all", "onnxruntime": "0.1", "machine": "pdp11", "dims": {}}'
     assert baked_note(noted(other)) == Baked("all", "0.1", "pdp11", {})  # as older versions wrote it
-    with pytest.raises(RuntimeBindError, match=r"optimised for onnxruntime 0\.1, and this is .*; for pdp11, and this is"):
+    with pytest.raises(
+        RuntimeBindError, match=r"optimised for onnxruntime 0\.1, and this is .*; for pdp11, and this is"
+    ):
         session_options_for(noted(other))

@@ -25,7 +25,9 @@ __all__ = ["add_recording", "add_recording_if_possible"]
 
 _MOST_BYTES: Final = 1 << 30  # of a model's files, or of an arena, that is recorded without being asked for
 _FATAL: Final = 4  # log severity: errors are raised, and told in one line
-_INVALID: Final = re.compile(r"\[(Shape|Type)InferenceError\]")  # in what ONNX Runtime says of a model against the rules
+_INVALID: Final = re.compile(
+    r"\[(Shape|Type)InferenceError\]"
+)  # in what ONNX Runtime says of a model against the rules
 _TARGETS: Final = frozenset({"generic", "onnxruntime"})
 
 

@@ -102,12 +102,14 @@ class OriginalRuns:
     ) -> None:
         self._path, self._bindings, self._threads = path, bindings, tuple(dict.fromkeys(threads))
         self._requests = _requests(path.read_bytes(), path.parent, bindings, feeds)
-        self._known: dict[tuple[str, int], tuple[list[str], _Outputs]] = {}
+        self._known: dict[tuple[str | None, int], tuple[list[str], _Outputs]] = {}
 
-    def compare(self, changed: Model, *, level: str = _DEFAULT) -> OutputComparison:
-        """A model that was made from the file, as its own file runs, beside a session of the file at a level.
+    def compare(self, changed: Model, *, level: str | None = None) -> OutputComparison:
+        """A model that was made from the file, as its own file runs, beside a session of the file.
 
-        The result says, too, what ONNX Runtime's own levels of optimisation differ by (`levels`), where a bit differs.
+        Both sessions are as users open them: with default options, and dimensions that are open in a file stay so. With
+        a level, both know the values of these dimensions, and the session of the file is at that level. Where a bit
+        differs the result says, too, what ONNX Runtime's own levels of optimisation differ by (`levels`).
         """
         found = OutputComparison(len(self._requests), 0.0, "", self._threads[0], is_identical=True)
         with temporary_folder() as folder, _told():
@@ -128,19 +130,22 @@ class OriginalRuns:
         """Whether a default session runs the file."""
         try:
             with _told():
-                self._outputs(_DEFAULT, self._threads[0])
+                self._outputs(None, self._threads[0])
         except ModelError:
             return False
         return True
 
     @cached_property
     def levels(self) -> float:
-        """What ONNX Runtime's own levels of optimisation differ by from each other on these inputs, at most."""
+        """What ONNX Runtime's own sessions of the file differ by from each other on these inputs, at most.
+
+        Those are a default one, and one at each level of optimisation that knows the values of open dimensions.
+        """
         with _told():
             apart = (
                 compare_values(here, there)[1]
                 for count in self._threads
-                for one, other in combinations([self._outputs(name, count)[1] for name in LEVELS], 2)
+                for one, other in combinations([self._outputs(name, count)[1] for name in (None, *LEVELS)], 2)
                 for values, others in zip(one, other, strict=True)
                 for here, there in zip(values, others, strict=True)
             )
@@ -167,8 +172,8 @@ class OriginalRuns:
                     times.append(time.process_time() - begun)
         return min(taken[1]) / max(min(taken[0]), 1e-9)
 
-    def _outputs(self, level: str, threads: int) -> tuple[list[str], _Outputs]:
-        """The names of the outputs, and their values in each run of a session of the file."""
+    def _outputs(self, level: str | None, threads: int) -> tuple[list[str], _Outputs]:
+        """The names of the outputs, and their values in each run of a session of the file; arguments as `_session`."""
         key = level, threads
         if key not in self._known:
             session = _session(self._path, level, threads, self._bindings)
@@ -198,11 +203,12 @@ def _told() -> Iterator[None]:
         raise ModelError(f"ONNX Runtime cannot run the changed model: {str(e).splitlines()[0]}") from None
 
 
-def _session(file: Path, level: str, threads: int, bindings: Bindings | None) -> Any:
+def _session(file: Path, level: str | None, threads: int, bindings: Bindings | None) -> Any:
+    """A session of a file at a level, which knows the values of open dimensions; None: as users open it."""
     ort = onnxruntime()
-    options = bind_dimensions(ort.SessionOptions(), bindings.fixed if bindings else {})
+    options = bind_dimensions(ort.SessionOptions(), bindings.fixed if bindings and level is not None else {})
     options.log_severity_level = _ERRORS_ONLY
     options.intra_op_num_threads = threads
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level or _DEFAULT])
     session_options_for(file.read_bytes(), options)
     return ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
