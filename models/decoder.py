@@ -55,7 +55,9 @@ class _Builder:
         return self.op("Gather", self.op("Shape", value), self.constant(axis))
 
 
-def decoder(form: Form = "concat", sizes: Sizes | None = None, *, mask: bool = True) -> onnx.ModelProto:
+def decoder(
+    form: Form = "concat", sizes: Sizes | None = None, *, mask: bool | Literal["pairs"] = True, positions: bool = False
+) -> onnx.ModelProto:
     """A decoder as an ONNX model.
 
     Args:
@@ -63,7 +65,9 @@ def decoder(form: Form = "concat", sizes: Sizes | None = None, *, mask: bool = T
             `concat_bsnh` along axis 1 of [batch, t, heads, width]; `gqa` has com.microsoft::GroupQueryAttention, and
             `attention` ONNX's own Attention with past and present.
         sizes: of the model.
-        mask: whether there is an input `attention_mask`.
+        mask: whether there is an input `attention_mask` [batch, total]; with `pairs` it is [batch, 1, sequence, total],
+            and is added to the scores (not with `gqa`).
+        positions: whether there is an input `position_ids` [batch, sequence]; without it positions are rows.
     """
     s = sizes or Sizes()
     b = _Builder()
@@ -71,7 +75,11 @@ def decoder(form: Form = "concat", sizes: Sizes | None = None, *, mask: bool = T
     dim = "past"
     ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "sequence"])
     masked = helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["batch", "total"])
+    if mask == "pairs":
+        masked = helper.make_tensor_value_info("attention_mask", TensorProto.FLOAT, ["batch", 1, "sequence", "total"])
     inputs = [ids, masked] if mask else [ids]
+    if positions:
+        inputs.append(helper.make_tensor_value_info("position_ids", TensorProto.INT64, ["batch", "sequence"]))
     outputs: list[onnx.ValueInfoProto] = []
     count = b.size("input_ids", 1)
     rows = 1 if form == "concat_bsnh" else 2
@@ -81,13 +89,13 @@ def decoder(form: Form = "concat", sizes: Sizes | None = None, *, mask: bool = T
     else:
         past = b.size("past_key_values.0.key", rows)
         total = b.op("Add", past, count)
-    positions = b.op("Range", past, total, b.constant(1))
+    numbers = b.op("Range", past, total, b.constant(1))
     x = b.op("Gather", b.weight(s.vocabulary, wide), "input_ids")
-    x = b.op("Add", x, b.op("Gather", b.weight(s.positions, wide), positions))
-    bias = ""
-    if form != "gqa":
+    x = b.op("Add", x, b.op("Gather", b.weight(s.positions, wide), "position_ids" if positions else numbers))
+    bias = "attention_mask" if mask == "pairs" else ""
+    if form != "gqa" and not bias:
         columns = b.op("Range", b.constant(0), total, b.constant(1))
-        seen = b.op("LessOrEqual", columns, b.op("Unsqueeze", positions, b.constant([1])))
+        seen = b.op("LessOrEqual", columns, b.op("Unsqueeze", numbers, b.constant([1])))
         if mask:
             kept = b.op("Cast", "attention_mask", to=TensorProto.BOOL)
             seen = b.op("And", b.op("Unsqueeze", kept, b.constant([1, 2])), seen)

@@ -9,6 +9,7 @@ FULLY_CONNECTED and pools, too, and of builds of ESP-NN in plain C.
     SOFTMAX             4 bytes for each element of the second dimension, on all chips
 
 Convolutions ask whatever their dilation is, and with weights of four bits, too: then after the reference kernels.
+A softmax writes 4 bytes for each element of its *last* dimension, which may be more than it asks for.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph, Op
 
-__all__ = ["esp_workspace"]
+__all__ = ["esp_behind", "esp_workspace"]
 
 _MARGIN_S3: Final = 64
 _MARGIN_P4: Final = 32
@@ -52,6 +53,14 @@ def esp_workspace(graph: Graph, op: Op, kernels: str) -> tuple[int, ...]:
         return ()
     stride, pads = op.pair("stride", 1), op.pair("pads", 0)
     return (rules[op.type](_Window(image.shape[1:], made.shape[1:], weights[1:3], stride, pads)),)
+
+
+def esp_behind(graph: Graph, op: Op) -> int:
+    """Bytes that a kernel writes behind its piece of workspace, on all chips."""
+    if op.type != "SOFTMAX" or any(graph.tensors[k].dtype != "int8" for k in (op.inputs[0], op.outputs[0])):
+        return 0
+    shape = graph.tensors[op.inputs[0]].shape
+    return max(0, 4 * (shape[-1] - shape[1])) if len(shape) > 1 else 0
 
 
 @dataclass(frozen=True, slots=True)

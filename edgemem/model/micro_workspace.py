@@ -1,7 +1,8 @@
 """The workspace that TensorFlow Lite Micro's kernels ask for as they are prepared, which no file tells.
 
 The reference kernels are as read in tflite-micro 90b983c2b3f1; CMSIS-NN and ESP-NN replace some of them. Each piece
-lives while its operator runs.
+lives while its operator runs. A few kernels write behind what they ask for. TensorFlow Lite Micro's planner places what
+they ask for (`workspace_of`), and a plan has to keep what they write (`written_by`).
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from edgemem.model.cmsis_workspace import cmsis_workspace
-from edgemem.model.esp_workspace import esp_workspace
+from edgemem.errors import UnsupportedError
+from edgemem.model.cmsis_workspace import cmsis_behind, cmsis_overrun, cmsis_workspace
+from edgemem.model.esp_workspace import esp_behind, esp_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from edgemem.model.graph import Graph, Op, Tensor
 
-__all__ = ["with_workspace", "workspace_of"]
+__all__ = ["with_workspace", "workspace_of", "written_by"]
 
 _DEVICE_POINTER: Final = 4
 _INT: Final = 4
@@ -47,14 +49,39 @@ def workspace_of(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER, kernels: 
     return (*rule(read, made, pointer), *more)
 
 
+def written_by(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER, kernels: str = "none") -> tuple[int, ...]:
+    """Bytes that an operator's kernel may write from the start of each piece of workspace. See `workspace_of`."""
+    asked = workspace_of(graph, op, pointer, kernels)
+    if not asked:
+        return asked
+    behind = 0
+    if kernels.startswith("cmsis-nn"):
+        behind = cmsis_behind(graph, op)
+    elif kernels.startswith("esp-nn"):
+        behind = esp_behind(graph, op)
+    return (asked[0] + behind, *asked[1:])
+
+
 def with_workspace(graph: Graph, pointer: int = _DEVICE_POINTER, kernels: str = "none") -> Graph:
-    """The graph with the workspace of each operator in `Op.scratch`, those of bodies included."""
+    """The graph with what each operator writes as workspace in `Op.scratch`, those of bodies included.
+
+    Raises UnsupportedError for an operator whose kernel writes behind its result.
+    """
+    if kernels.startswith("cmsis-nn"):
+        for op in graph.ops:
+            overrun = cmsis_overrun(graph, op)
+            if overrun:
+                raise UnsupportedError(
+                    f"the kernel of {kernels} for {op.name or op.type} writes {overrun:,} bytes behind its result, "
+                    "which has fewer rows than the kernel makes of its input; use the reference kernel for "
+                    "TRANSPOSE_CONV, and plan without a kernel profile"
+                )
     return replace(
         graph,
         ops=tuple(
             replace(
                 op,
-                scratch=workspace_of(graph, op, pointer, kernels),
+                scratch=written_by(graph, op, pointer, kernels),
                 bodies=tuple(with_workspace(body, pointer, kernels) for body in op.bodies),
             )
             for op in graph.ops

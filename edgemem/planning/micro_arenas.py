@@ -40,14 +40,20 @@ class MicroArenas:
     regions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Arena, head and tail, before -> after, in two lines for people; and in which regions they are."""
+        """Arena, head and tail, before -> after, in two lines for people; in which regions, and what goes wrong."""
         own, head = self.own.head, self.planned.head
         return (
             f"on the device {self.own.total:,} -> {self.planned.total:,} bytes: head {own.total:,} -> {head.total:,}, "
             f"tail {self.planned.tail:,}\n"
             f"in the head: activations {own.tensors:,} -> {head.tensors:,}, workspace {own.workspace:,} -> "
-            f"{head.workspace:,}{self._places}"
+            f"{head.workspace:,}{self._places}{self._warning}"
         )
+
+    @property
+    def _warning(self) -> str:
+        if not self.own.head.is_overwritten:
+            return ""
+        return "\nwithout a plan results are wrong: a kernel writes behind its workspace, onto a tensor in use"
 
     @property
     def _places(self) -> str:
@@ -64,8 +70,12 @@ class MicroArenas:
 
     @property
     def is_larger(self) -> bool:
-        """Whether the plan makes the head larger than TensorFlow Lite Micro's own, so that it is not worth writing."""
-        return self.planned.head.total > self.own.head.total
+        """Whether the plan makes the head larger than TensorFlow Lite Micro's own, so that it is not worth writing.
+
+        A head of its own in which kernels overwrite tensors is worth nothing.
+        """
+        own = self.own.head
+        return self.planned.head.total > own.total and not own.is_overwritten
 
 
 def micro_arenas(model: Model | None, planset: PlanSet) -> MicroArenas | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from edgemem.model.micro_workspace import workspace_of
+from edgemem.model.micro_workspace import workspace_of, written_by
 from edgemem.model.steps import body_path, scratch_name
 from edgemem.records.sizes import padded, tensor_bytes
 from edgemem.targets import BUILT_IN
@@ -37,6 +37,7 @@ class Buffer:
         size: bytes, a multiple of 16.
         first, last: its scopes, inclusive; -1 if nothing uses it.
         is_workspace: of a kernel; it has no offset in any file.
+        behind: bytes that a kernel writes behind it, which the planner does not know of.
         also: names of the workspace's records where its subgraph runs again.
     """
 
@@ -45,6 +46,7 @@ class Buffer:
     first: int = _NOWHERE
     last: int = _NOWHERE
     is_workspace: bool = False
+    behind: int = 0
     also: tuple[str, ...] = ()
 
 
@@ -99,8 +101,9 @@ class _Scopes:
             label = f"{path}{op.name or op.type}"
             for index in op.outputs:
                 use(index)
-            for k, size in enumerate(workspace_of(graph, op, *self._device)):
-                self._use_workspace((number, place, k), scratch_name(label, k), size)
+            sizes = zip(workspace_of(graph, op, *self._device), written_by(graph, op, *self._device), strict=True)
+            for k, (asked, written) in enumerate(sizes):
+                self._use_workspace((number, place, k), scratch_name(label, k), asked, written)
             for k, body in enumerate(op.bodies):
                 if op.type in _RUN_BODIES:
                     self._scope += 1
@@ -118,11 +121,11 @@ class _Scopes:
         for body in (body for op in graph.ops for body in op.bodies):
             self.keep(body)
 
-    def _use_workspace(self, key: tuple[int, int, int], name: str, size: int) -> None:
+    def _use_workspace(self, key: tuple[int, int, int], name: str, asked: int, written: int) -> None:
         buffer = self.workspace.get(key)
         if buffer is None:
-            bytes_ = padded(size, BUILT_IN["tflm"].alignment)
-            self.workspace[key] = Buffer(name, bytes_, self._scope, self._scope, is_workspace=True)
+            size, end = (padded(each, BUILT_IN["tflm"].alignment) for each in (asked, written))
+            self.workspace[key] = Buffer(name, size, self._scope, self._scope, is_workspace=True, behind=end - size)
         else:
             buffer.last, buffer.also = self._scope, (*buffer.also, name)
 

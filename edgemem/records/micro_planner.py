@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from edgemem.records.micro_buffers import buffers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from edgemem.model.graph import Graph
     from edgemem.records.micro_buffers import Buffer
@@ -28,10 +28,12 @@ class MicroHead:
     Attributes:
         total: all of it.
         tensors: what it would be without workspace.
+        is_overwritten: whether a kernel writes behind its workspace, onto a buffer in use: results are wrong then.
     """
 
     total: int
     tensors: int
+    is_overwritten: bool = False
 
     @property
     def workspace(self) -> int:
@@ -50,11 +52,20 @@ def predicted_head(graph: Graph, offline: Mapping[str, int], pointer: int = 4, k
     """
     buffers = buffers_of(graph, pointer, kernels)
     tensors = [buffer for buffer in buffers if not buffer.is_workspace]
-    total, alone = (
-        max((offset + buffer.size for buffer, offset in place_buffers(some, offline)), default=0)
-        for some in (buffers, tensors)
+    places = place_buffers(buffers, offline)
+    total = max((offset + buffer.size + buffer.behind for buffer, offset in places), default=0)
+    alone = max((offset + buffer.size for buffer, offset in place_buffers(tensors, offline)), default=0)
+    return MicroHead(total, min(total, alone), any(_is_overwritten(*place, places) for place in places))
+
+
+def _is_overwritten(buffer: Buffer, offset: int, places: Sequence[tuple[Buffer, int]]) -> bool:
+    """Whether what a kernel writes behind its workspace hits another buffer that is in use then."""
+    end = offset + buffer.size
+    return bool(buffer.behind) and any(
+        at < end + buffer.behind and end < at + other.size and other.first <= buffer.last and buffer.first <= other.last
+        for other, at in places
+        if other is not buffer
     )
-    return MicroHead(total, min(total, alone))
 
 
 def place_buffers(buffers: Iterable[Buffer], offline: Mapping[str, int]) -> list[tuple[Buffer, int]]:

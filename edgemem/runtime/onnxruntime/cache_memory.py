@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.states import StatePair
+    from edgemem.runtime.reserved_memory import ReservedMemory
 
 __all__ = ["Cache", "CacheBudget", "lay_out", "page_spans", "page_total"]
 
@@ -48,6 +49,13 @@ class Cache:
         """The shape with this many rows."""
         axis = self.pair.axis
         return (*self.shape[:axis], rows, *self.shape[axis + 1 :])
+
+    def view(self, memory: ReservedMemory, rows: int) -> NDArray[Any]:
+        """[n, rows, elements of a row]: the cache in a buffer, when it has this many rows."""
+        form = (prod(self.shape[: self.pair.axis]), rows, prod(self.shape[self.pair.axis + 1 :]))
+        whole = memory.array((memory.size,), np.uint8)[self.offset : self.offset + self.bytes_of(rows)]
+        made: NDArray[Any] = whole.view(self.dtype).reshape(form)
+        return made
 
     def bytes_of(self, rows: int) -> int:
         """Bytes of this many rows."""

@@ -6,7 +6,7 @@ in turn    past is bound to one buffer and present to another; after the step th
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -16,16 +16,18 @@ import numpy as np
 from edgemem.errors import RuntimeBindError
 from edgemem.report.sizes import size_text
 from edgemem.runtime.onnxruntime.cache_memory import Cache, CacheBudget, lay_out, page_spans, page_total
-from edgemem.runtime.onnxruntime.decoder_inputs import KnownInputs
-from edgemem.runtime.onnxruntime.decoder_states import dtype_of, pairs_of, shape_of, width_of
+from edgemem.runtime.onnxruntime.decoder_feeds import Written, take_last
+from edgemem.runtime.onnxruntime.decoder_inputs import KnownInputs, dtype_of
+from edgemem.runtime.onnxruntime.decoder_states import pairs_of, shape_of, width_of
 from edgemem.runtime.reserved_memory import FrozenMemory, ReservedMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
     from edgemem.model.states import StatePair
+    from edgemem.runtime.onnxruntime.decoder_feeds import Given
 
 __all__ = ["DecoderState", "StateReport"]
 
@@ -112,8 +114,7 @@ class DecoderState:
         self._budget = CacheBudget(max_bytes)
         self._frozen: list[FrozenMemory | None] | None = None  # what the buffers began with
         self._frozen_rows = 0
-        states_in = {pair.past for pair in pairs}
-        self._inputs = KnownInputs({n: v for n, v in inputs.items() if n not in states_in}, capacity, batch)
+        self._inputs = KnownInputs(inputs, outputs, pairs, capacity, batch)
         others = [o for o in outputs.values() if o.name not in {p.present for p in pairs}]
         if not others:
             raise RuntimeBindError("the model has no output besides its caches, so there are no logits")
@@ -123,26 +124,25 @@ class DecoderState:
         rows = self._batch * self._chunk * (self._width or 0)
         self._results = ReservedMemory(rows * np.dtype(dtype_of(self._logits)).itemsize)
         self._binding = session.io_binding()
-        self._length = 0
-        self._turn = 0  # which buffer holds the past
+        self._written = Written()
         self._closed = False
         self._take_buffers()
 
     @property
     def length(self) -> int:
         """Tokens in the caches."""
-        return self._length
+        return self._written.rows
 
     @property
     def report(self) -> StateReport:
         """How the caches are kept now."""
-        written = self._length if self._in_place else 2 * self._length
+        written = self.length if self._in_place else 2 * self.length
         return StateReport(
             mode="in place" if self._in_place else "in turn",
             reason=self._reason,
             states=len(self._caches),
             capacity=self._capacity,
-            length=self._length,
+            length=self.length,
             reserved=sum(memory.size for memory in self._memory),
             used=sum(cache.bytes_of(written) for cache in self._caches),
             shared=sum(cache.bytes_of(self._frozen_rows) for cache in self._caches),
@@ -154,12 +154,16 @@ class DecoderState:
         Args:
             tokens: [batch, n] or [n]; in runs of at most `chunk`.
             feeds: values of inputs that are neither caches, tokens, masks nor positions; or of these, instead of those
-                made here, for tokens that one run takes.
+                made here. They are for all these tokens, and are cut where they take several runs.
+                `attention_mask`, [batch, tokens in the caches and these] of 0 and 1, holds for later steps, too;
+                without `position_ids` beside it, positions count what it does not mask, as in transformers.
 
-        Returns: the logits of the last token, [batch, vocabulary], which are the caller's.
+        Returns: the logits of the last token, [batch, vocabulary], which are the caller's; of a sequence that is padded
+        on the right, those of its last token that the mask does not hide.
 
-        Raises RuntimeBindError if the caches have no room for them, and BudgetExceededError if they would take more
-        than `max_bytes`; they stay as they are then.
+        Raises RuntimeBindError if the caches have no room for the tokens, or `feeds` do not fit them, and
+        BudgetExceededError if the caches would take more than `max_bytes`. Whatever is raised, also in the middle of
+        several runs, the caches hold the tokens that they held before.
         """
         return self._decode(tokens, feeds, whole=False)
 
@@ -170,15 +174,22 @@ class DecoderState:
     def generate(self, tokens: ArrayLike, count: int, feeds: Mapping[str, Any] | None = None) -> NDArray[np.int64]:
         """Decode a prompt, then `count` tokens, each the most likely one; those, as int64 [batch, count].
 
+        A mask in `feeds` is the prompt's; the tokens behind it are not masked. Values for each token of the prompt,
+        such as `position_ids`, are refused: nobody has given those of the tokens behind it.
+
         Raises RuntimeBindError as `step`, and for a negative count.
         """
         if count < 0:
             raise RuntimeBindError(f"there are 0 tokens or more to decode, not {count}; give another count")
         made = np.zeros((self._batch, count), np.int64)
         following: ArrayLike = tokens
-        for number in range(count):
-            made[:, number] = self.step(following, feeds).argmax(axis=-1)
-            following = made[:, number : number + 1]
+        later = self._inputs.following(feeds) if count > 1 else {}
+        prompt = np.shape(tokens)[-1] if np.ndim(tokens) else 0
+        self._refuse_beyond(prompt + count - 1 if count else 0)
+        with self._or_as_before():
+            for number in range(count):
+                made[:, number] = self.step(following, later if number else feeds).argmax(axis=-1)
+                following = made[:, number : number + 1]
         return made
 
     def warm_up(self, feeds: Mapping[str, Any] | None = None) -> None:
@@ -189,18 +200,22 @@ class DecoderState:
 
         Raises RuntimeBindError if there are tokens in the caches.
         """
-        if self._length:
+        if self.length:
             raise RuntimeBindError("there are tokens in the caches; warm up first, or reset the state")
         singles = min(_WARM_STEPS, self._capacity - self._chunk)
         begin = self._capacity - self._chunk - singles
         self._budget.claim(self, self._private(begin if self._in_place else 0, self._capacity), "warming up")
         learning = getattr(self._session, "learning", nullcontext)
-        with learning():
-            for _ in range(_WARM_ROUNDS):
-                self.skip(begin)
-                for count in (self._chunk, *[1] * singles):
-                    self._run(np.ones((self._batch, count), self._inputs.tokens_dtype), feeds)
-                self.reset()
+        try:
+            with learning():
+                for _ in range(_WARM_ROUNDS):
+                    self.skip(begin)
+                    for count in (self._chunk, *[1] * singles):
+                        ids = np.ones((self._batch, count), self._inputs.tokens_dtype)
+                        self._run(ids, self._inputs.given(feeds, count, self._written, self._chunk), 0)
+                    self.reset()
+        finally:
+            self.reset()
 
     def fork(self) -> DecoderState:
         """A second state of the same session with the same tokens, for another continuation of them.
@@ -213,7 +228,7 @@ class DecoderState:
         copies their pages once, takes more than `max_bytes`.
         """
         self._refuse_closed()
-        if self._length and (self._frozen is None or self._frozen_rows != self._length):
+        if self.length and (self._frozen is None or self._frozen_rows != self.length):
             self._freeze()
         made = copy(self)
         made._become_another()  # noqa: SLF001 - of this class
@@ -221,7 +236,7 @@ class DecoderState:
 
     def reset(self) -> None:
         """Forget all tokens, and give the memory of the caches back."""
-        self._length = self._turn = 0
+        self._written = Written()
         for memory in (*self._memory, self._results):
             memory.release()
         if self._frozen is not None:
@@ -231,9 +246,9 @@ class DecoderState:
 
     def skip(self, tokens: int) -> None:
         """Go on as if so many tokens had been decoded, with whatever is in their rows: for measurements."""
-        if not 0 <= tokens <= self._capacity - self._length:
+        if not 0 <= tokens <= self._capacity - self.length:
             raise RuntimeBindError(f"there is no room for {tokens} tokens more")
-        self._length += tokens
+        self._written = replace(self._written, rows=self.length + tokens)
 
     def fill(self, byte: int) -> None:
         """Fill the buffers with a byte, to prove that nothing reads rows without a token. Takes all their memory."""
@@ -272,13 +287,13 @@ class DecoderState:
 
     def _freeze(self) -> None:
         """Put the tokens so far into memory that forks share, and go on with that."""
-        length = self._capacity if self._in_place else self._length
-        rows = [cache.spans(0, self._length, length) for cache in self._caches]
+        length = self._capacity if self._in_place else self.length
+        rows = [cache.spans(0, self.length, length) for cache in self._caches]
         frozen = FrozenMemory(self._size)
         self._budget.claim(frozen, page_total(rows), "sharing the tokens of a state")
-        frozen.copy(self._memory[self._turn], page_spans(rows))
-        self._frozen = [frozen if k == self._turn else None for k in range(len(self._memory))]
-        self._frozen_rows = self._length
+        frozen.copy(self._memory[self._written.turn], page_spans(rows))
+        self._frozen = [frozen if k == self._written.turn else None for k in range(len(self._memory))]
+        self._frozen_rows = self.length
         self._take_buffers()
         self._budget.claim(self, 0, "")
 
@@ -301,40 +316,64 @@ class DecoderState:
         self._refuse_closed()
         ids = np.asarray(tokens)
         ids = np.broadcast_to(ids, (self._batch, len(ids))) if ids.ndim == 1 else ids
-        if ids.ndim < 2 or ids.shape[0] != self._batch or not ids.shape[1]:
+        if ids.ndim != 2 or ids.shape[0] != self._batch or not ids.shape[1]:
             raise RuntimeBindError(f"tokens are [{self._batch}, n] with one token or more, not {list(ids.shape)}")
-        if ids.dtype.kind not in "iu":
-            raise RuntimeBindError(f"tokens are whole numbers, not {ids.dtype}; convert them")
+        self._inputs.refuse_tokens(ids, feeds)
         count = ids.shape[1]
-        if self._length + count > self._capacity:
-            raise RuntimeBindError(
-                f"the caches hold {self._capacity} tokens, {self._length} of them are taken, and {count} more do not "
-                "fit; make a state of a larger capacity, or reset this one"
-            )
+        self._refuse_beyond(count)
+        given = self._inputs.given(feeds, count, self._written, self._chunk)
         if self._budget.most is not None:
-            need = self._private(self._frozen_rows, self._length + count)
-            self._budget.claim(self, need, f"a state of {self._length + count} tokens")
-        parts = []
-        for begin in range(0, count, self._chunk):
-            part = np.ascontiguousarray(ids[:, begin : begin + self._chunk], dtype=self._inputs.tokens_dtype)
-            made = self._run(part, feeds)
-            parts.append(
-                made.copy() if whole else made[:, -1].copy() if begin + part.shape[1] == count else made[:, :0]
-            )
-            del made
+            need = self._private(self._frozen_rows, self.length + count)
+            self._budget.claim(self, need, f"a state of {self.length + count} tokens")
+        last = given.last_tokens(count)
+        parts: list[NDArray[Any]] = []
+        with self._or_as_before():
+            for begin in range(0, count, self._chunk):
+                part = np.ascontiguousarray(ids[:, begin : begin + self._chunk], dtype=self._inputs.tokens_dtype)
+                made = self._run(part, given, begin)
+                if whole:
+                    parts.append(made.copy())
+                elif last is not None:
+                    parts = [take_last(made, last - begin, part.shape[1], parts)]
+                elif begin + part.shape[1] == count:
+                    parts = [made[:, -1].copy()]
+                del made
         if count > 1:
             self._results.release(self._batch * (self._width or 0) * np.dtype(dtype_of(self._logits)).itemsize)
         return np.concatenate(parts, axis=1) if whole else parts[-1]
 
-    def _run(self, ids: NDArray[Any], feeds: Mapping[str, Any] | None) -> NDArray[Any]:
-        """One run; its logits, which the next run overwrites."""
-        count = ids.shape[1]
-        after = self._length + count
-        binding = self._binding
+    def _refuse_beyond(self, count: int) -> None:
+        """Raise RuntimeBindError if the caches have no room for so many tokens more."""
+        if self.length + count > self._capacity:
+            raise RuntimeBindError(
+                f"the caches hold {self._capacity} tokens, {self.length} of them are taken, and {count} more do not "
+                "fit; make a state of a larger capacity, or reset this one"
+            )
+
+    @contextmanager
+    def _or_as_before(self) -> Iterator[None]:
+        """The caches hold what they held before if what is done within raises."""
+        before = self._written
+        try:
+            yield
+        except BaseException:
+            now = self._written
+            if not self._in_place and now.rows != before.rows:
+                # `present` begins with the rows of `past`: they are still there, between those behind them.
+                for cache in self._caches:
+                    rows = cache.view(self._memory[now.turn], now.rows)
+                    cache.view(self._memory[before.turn], before.rows)[:] = rows[:, : before.rows].copy()
+            self._written = before
+            raise
+
+    def _run(self, ids: NDArray[Any], given: Given, begin: int) -> NDArray[Any]:
+        """One run, of the tokens from `begin` on that `given` is for; its logits, which the next run overwrites."""
+        count, written, binding = ids.shape[1], self._written, self._binding
+        after = written.rows + count
         if not self._in_place:
             for cache in self._caches:
-                self._bind(cache, self._turn, self._length, 1 - self._turn, after)
-        values = self._inputs.values(ids, self._length, feeds)  # kept until the run has ended
+                self._bind(cache, written.turn, written.rows, 1 - written.turn, after)
+        values = self._inputs.values(ids, begin, given, written.rows)  # kept until the run has ended
         for name, value in values.items():
             binding.bind_input(name, "cpu", 0, value.dtype.type, value.shape, value.ctypes.data)
         shape = (self._batch, 1 if self._inputs.is_last_only(self._logits) else count, self._width or 0)
@@ -346,9 +385,8 @@ class DecoderState:
         for name in self._others:
             binding.bind_output(name, "cpu")
         self._session.run_with_iobinding(binding)
-        self._length = after
-        if not self._in_place:
-            self._turn = 1 - self._turn
+        turn = written.turn if self._in_place else 1 - written.turn
+        self._written = Written(after, turn, None if given.mask is None else given.mask[:, :after], given.uneven)
         if self._width is None:
             names = [*(c.pair.present for c in self._caches), self._logits.name, *self._others]
             return np.asarray(binding.get_outputs()[names.index(self._logits.name)].numpy())

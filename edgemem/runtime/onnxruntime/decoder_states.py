@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import RuntimeBindError
 from edgemem.model.states import StatePair, decode_pairs, grown_axis, named_pairs
-from edgemem.runtime.onnxruntime.decoder_inputs import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["STATES_KEY", "dtype_of", "pairs_of", "shape_of", "width_of"]
+__all__ = ["STATES_KEY", "pairs_of", "shape_of", "width_of"]
 
 STATES_KEY: Final = "edgemem.states"  # the note that `edgemem plan --state` writes
 
@@ -71,13 +70,6 @@ def _named_pair(inputs: Mapping[str, Any], outputs: Mapping[str, Any], past: str
 def dims_of(value: Any) -> list[int | str | None]:
     """The declared dimensions of an input or output; None for an open one."""
     return [d if isinstance(d, (int, str)) else None for d in value.shape]
-
-
-def dtype_of(value: Any) -> Any:
-    """The element type of an input or output. Raises RuntimeBindError for what cannot be bound."""
-    if value.type not in DTYPES:
-        raise RuntimeBindError(f"{value.name!r} is a {value.type}, which cannot be bound to a buffer")
-    return DTYPES[value.type]
 
 
 def shape_of(value: Any, pair: StatePair, sizes: Mapping[str, int], batch: int) -> tuple[int, ...]:
