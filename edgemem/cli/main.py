@@ -173,17 +173,23 @@ main.add_command(check)
 def show(planned: Path, top: int, *, all_plans: bool, tensors: bool, profile: bool, as_json: bool) -> None:
     """Show the plan in a planned model or .edgemem file; a wrong plan is refused."""
     from edgemem.cli import plan_view, view
-    from edgemem.planning.verification import graph_for, right_plan
+    from edgemem.planning.verification import graph_for, recordings_beside, right_plan
     from edgemem.shrinking.note import notes_in
 
     proved, model = right_plan(planned)
     planset = proved.planset
     notes = () if model is None else notes_in(model)
+    graph = graph_for(planset, model) if model is not None and proved.graph else None
     if as_json:
-        view.print_json(planset, graph_for(planset, model) if model is not None and proved.graph else None, notes)
+        view.print_json(planset, graph, notes)
     else:
         said = "\n".join(f"made by shrink {note}" for note in notes)
-        plan_view.show_plan(planset, top=top, rows=None if all_plans else 4, note=said)
+        recorded = recordings_beside(planned, model)
+        of = "graph's " if recorded else ""
+        if planset.recording is not None:  # the file has no plan of its graph
+            of, recorded = "recorded ", recorded[1:]
+        view.show_recorded(recorded, graph)
+        plan_view.show_plan(planset, top=top, rows=None if all_plans else 4, note=said, of=of)
         if tensors:
             plan_view.show_tensors(planset)
         if profile:

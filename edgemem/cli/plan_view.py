@@ -47,7 +47,13 @@ _ENDED = {
 
 
 def show_plan(
-    planset: PlanSet, *, elapsed_s: float | None = None, top: int = 5, rows: int | None = 4, note: str = ""
+    planset: PlanSet,
+    *,
+    elapsed_s: float | None = None,
+    top: int = 5,
+    rows: int | None = 4,
+    note: str = "",
+    of: str = "",
 ) -> None:
     """The answer, what is alive at the peak, a table of the best plans, and what is not in the plan.
 
@@ -57,6 +63,7 @@ def show_plan(
         top: how many tensors to list.
         rows: how many plans of each family to list beside naive, the smallest first; None lists all.
         note: what to say of the graph below the answer.
+        of: what the plan is of, before the answer; "" where nothing else is shown.
     """
     console = console_for()
     texels = planset.problem.extents is not None
@@ -68,7 +75,7 @@ def show_plan(
         took = f", {_time_text(elapsed_s)} in all" if elapsed_s is not None and not number else ""
         size = textures_text(planset, best) if are_textures(planset) and isinstance(best, SharedObjectsPlan) else ""
         text = answer(best, bound, planset.naive, proved=proved, claimed=claimed, texels=texels, size=size)
-        print_folded(console, f"{label} {text}{took}", indent=2)
+        print_folded(console, f"{of}{label} {text}{took}", indent=2)
     if note:
         print_folded(console, note, indent=0)
     if planset.target is not None and planset.target.scratch == "unknown" and planset.target.storage == "plain":
@@ -95,11 +102,14 @@ def show_plan(
         print_folded(console, printable(f"Planned for {ranges}: this is the largest."), indent=2)
     show_regions(console, planset)
     _show_peak(console, planset, top, texels=texels)
-    for family in families:
+    # Nothing runs shared objects of plain memory: a line says what they take, and --all has the rest.
+    is_arena_alone = rows is not None and planset.target is not None and planset.target.storage == "plain"
+    shown = [family for family in families if family[0] == "arena"] if is_arena_alone and planset.offsets else families
+    for family in shown:
         _show_family(console, planset, family, rows, texels=texels)
     if are_textures(planset) and planset.shared_objects:
         show_textures(console, planset)
-    _show_searches(console, planset, texels=texels)
+    _show_searches(console, [plan for _, plans, *_ in shown for plan in plans], texels=texels)
     _show_unplanned(console, planset, top)
 
 
@@ -167,7 +177,7 @@ def _show_family(
     print_table(console, (f"<{label}", unit, "of bound", "of naive", "<"), cells)
     more = len(plans) - len(shown) - len(naive)
     if more:
-        console.print(f"and {more} more; --all lists them")
+        console.print(f"and {more} more; `edgemem show --all` lists those of a planned file")
 
 
 def _is_first(plans: Sequence[Plan], number: int) -> bool:
@@ -183,11 +193,11 @@ def _prover(plans: Sequence[Plan], bound: int) -> str:
     return printable(next(p.strategy for p in plans if p.search and p.search.bound == bound))
 
 
-def _show_searches(console: Console, planset: PlanSet, *, texels: bool) -> None:
+def _show_searches(console: Console, plans: Sequence[Plan], *, texels: bool) -> None:
     """Why each search ended; nothing for a search that met the lower bound. What a file says of it is a claim."""
     unit = "texels" if texels else "bytes"
     lines = []
-    for plan in planset.plans:
+    for plan in plans:
         report = plan.search
         if report is None or report.stopped == "bound":
             continue
@@ -226,7 +236,8 @@ def answer(
         gap = f"({ratio_text(best.size, proved)} of the bound proved)"
     else:
         gap = f"({ratio_text(best.size, bound)} of the lower bound)"
-    saved = f", {naive / best.size:.1f}x less than naive" if best.size else ""
+    ratio = f"{naive / best.size:.1f}" if best.size else "1.0"
+    saved = f", {ratio}x less than naive" if ratio != "1.0" else ""
     return f"{size or size_text(best.size, texels=texels)} {gap}, {_strategy_text(best)}{saved}"
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from edgemem.errors import BudgetExceededError
     from edgemem.formats import Bindings, Model
+    from edgemem.model.graph import Graph
     from edgemem.model.ranges import Dimension
     from edgemem.plans import PlanSet
     from edgemem.runtime.onnxruntime.weights.packed_files import PackedSize
@@ -169,12 +170,18 @@ class _Planned:
     unrecorded: str = ""
     packed: PackedSize | None = None
 
+    @property
+    def graph(self) -> Graph | None:
+        """What the plan was proved against; None for usage records."""
+        from edgemem.planning.verification import graph_for
+
+        return graph_for(self.planset, self.carrier) if self.carrier is not None else None
+
     def data(self) -> dict[str, Any]:
         """The plans for JSON."""
-        from edgemem.planning.verification import graph_for
         from edgemem.report.document import document
 
-        return document(self.planset, graph_for(self.planset, self.carrier) if self.carrier is not None else None)
+        return document(self.planset, self.graph)
 
 
 def _plan_one(
@@ -191,9 +198,9 @@ def _plan_one(
         click.echo(json.dumps(made.data()))
         return
     arenas = micro_arenas(made.carrier, made.planset)
-    plan_view.show_plan(made.planset, elapsed_s=made.elapsed_s, rows=4, note=str(arenas or ""))
-    for planned in made.recorded:
-        view.show_recorded(planned, budget)
+    view.show_recorded(made.recorded, made.graph, budget)
+    of = "graph's " if made.recorded else ""
+    plan_view.show_plan(made.planset, elapsed_s=made.elapsed_s, rows=4, note=str(arenas or ""), of=of)
     if made.unrecorded:
         echo_folded(f"\nno recording was added: {made.unrecorded}")
     if made.packed is not None:

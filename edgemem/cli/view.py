@@ -12,6 +12,7 @@ from edgemem.cli.console import console_for, echo_folded, echo_labelled, print_t
 from edgemem.cli.plan_view import answer
 from edgemem.cli.printable_text import printable
 from edgemem.report.document import document
+from edgemem.report.recorded_memory import recorded_memory
 from edgemem.report.sizes import size_text
 
 if TYPE_CHECKING:
@@ -48,14 +49,16 @@ def print_json(
     click.echo(json.dumps({**document(planset, graph), **shrunk}))
 
 
-def show_recorded(recorded: PlanSet, budget: int | None = None) -> None:
-    """What a recording's plan takes, and whether that is more than the budget."""
-    best = recorded.best_offsets
-    assert best is not None
-    requests = len(recorded.problem)
-    echo_folded(f"\nrecorded arena {answer(best, recorded.bounds.offsets, recorded.naive)}, {requests} requests")
-    if budget is not None and best.size > budget:
-        echo_folded(f"sessions exceed the budget by {size_text(best.size - budget)}; --record makes that an error")
+def show_recorded(recordings: Sequence[PlanSet], graph: Graph | None, budget: int | None = None) -> None:
+    """What the plan of each recording takes, with the results beside it, and whether it is more than the budget."""
+    for recorded in recordings:
+        best, memory = recorded.best_offsets, recorded_memory([recorded], graph)
+        if best is None or memory is None:
+            continue
+        said = f"{answer(best, recorded.bounds.offsets, recorded.naive)}, {len(recorded.problem)} requests"
+        echo_folded("; ".join(filter(None, (f"recorded arena {said}", memory.results_text))), indent=2)
+        if budget is not None and best.size > budget:
+            echo_folded(f"sessions exceed the budget by {size_text(best.size - budget)}; --record makes that an error")
 
 
 def show_report(report: Report) -> None:

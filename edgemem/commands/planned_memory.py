@@ -10,12 +10,13 @@ from edgemem.errors import ModelError, PlanFileError
 from edgemem.formats import Bindings, MicroPlanned, Model, load
 from edgemem.planning.micro_arenas import micro_arenas
 from edgemem.planning.model_plan import plan_model, plan_problem
-from edgemem.planning.verification import graph_for, right_plan
+from edgemem.planning.verification import graph_for, recordings_beside, right_plan
 from edgemem.plans import Settings
 from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_tail import has_tail, predicted_tail
 from edgemem.report.memory_data import memory_of_page
 from edgemem.report.planned_memory import planned_memory
+from edgemem.report.recorded_memory import recorded_memory
 from edgemem.system.regular_files import read_bounded
 from edgemem.targets import BUILT_IN, Target, find_target
 
@@ -40,12 +41,14 @@ class PlannedFile:
         model: None for a stand-alone plan and for usage records.
         graph: that the plan was proved against; None without one.
         is_stored: the file held the plan.
+        recordings: plans of recorded streams in the same file; () for a plan that is made now.
     """
 
     planset: PlanSet
     model: Model | None
     graph: Graph | None
     is_stored: bool
+    recordings: tuple[PlanSet, ...] = ()
 
 
 def planned_file(
@@ -74,7 +77,7 @@ def planned_file(
         if asked:
             raise ModelError(f"{path.name} is a plan: it has its target and sizes; name the model to plan it anew")
         proved, _ = right_plan(path)
-        return PlannedFile(proved.planset, None, None, is_stored=True)
+        return PlannedFile(proved.planset, None, None, True, recordings_beside(path, None))
     source = load(path, bindings)
     if not isinstance(source, Model):
         if target is not None:
@@ -84,15 +87,16 @@ def planned_file(
     if not asked and _holds_plan(source):
         proved, model = right_plan(path)
         graph = graph_for(proved.planset, model) if model is not None and proved.graph else None
-        return PlannedFile(proved.planset, model, graph, is_stored=True)
+        return PlannedFile(proved.planset, model, graph, True, recordings_beside(path, model))
     rules = find_target(target) if isinstance(target, str) else target or BUILT_IN[source.default_target]
     made = plan_model(source, rules, settings or Settings(), progress=progress)
     return PlannedFile(made, source, graph_for(made, source), is_stored=False)
 
 
 def memory_of(planned: PlannedFile, name: str) -> PlannedMemory:
-    """The rows of a plan, with TensorFlow Lite Micro's tail where the plan is one for it."""
-    return planned_memory(planned.planset, planned.graph, name=name, **_micro(planned))
+    """The rows of a plan, with TensorFlow Lite Micro's tail where the plan is one for it, and what a session takes."""
+    recorded = recorded_memory(planned.recordings, planned.graph)
+    return planned_memory(planned.planset, planned.graph, name=name, recorded=recorded, **_micro(planned))
 
 
 def memory_of_file(

@@ -152,7 +152,7 @@ def _whole(found: Found, memory: PlannedMemory) -> int | None:
     start = found.candidates[0]
     if start.is_planned or start.is_measured:
         return start.memory
-    return memory.memory if start.target.name == memory.target else None
+    return memory.planned if start.target.name == memory.target else None
 
 
 def _front(found: Found, source: Path) -> tuple[PageRow, ...]:

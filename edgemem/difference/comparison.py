@@ -40,7 +40,8 @@ class Difference:
 
     Attributes:
         before, after: the planned memory of both.
-        figures: `arena` first; then `lower bound`, `naive`, `workspace`, `tail` and `operators`, where either has one.
+        figures: `arena` first; then `lower bound`, `naive`, `workspace`, `tail` and `operators`, where either has one;
+            and `session`, recorded arena and results, where both have one.
         edits: what was changed in the model.
         tensors: what became of its tensors; first those that are alive at the peak.
     """
@@ -74,6 +75,8 @@ def compare_memory(before: PlannedMemory, after: PlannedMemory) -> Difference:
         Figure("tail", before.tail, after.tail),
         Figure("operators", before.steps, after.steps),
     ]
+    if before.recorded is not None and after.recorded is not None:
+        others.append(Figure("session", before.memory, after.memory))
     return Difference(
         before,
         after,

@@ -24,19 +24,33 @@ _LARGEST: Final = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class BaselineRow:
-    """Bytes of one model: `memory` is what the runtime needs. `peak` is the operator at which most is alive."""
+    """Bytes of one model.
+
+    Attributes:
+        memory: what the runtime needs.
+        arena, lower_bound: of the graph's plan.
+        operators: of the graph.
+        peak: the operator at which most is alive.
+        counts: what `memory` is of: a `session`, as recorded, or a `plan`.
+    """
 
     memory: int
     arena: int
     lower_bound: int
     operators: int
     peak: str
+    counts: str = "plan"
 
 
 def baseline_row(memory: PlannedMemory) -> BaselineRow:
     """What is kept of a plan."""
     return BaselineRow(
-        memory.memory, memory.arena, memory.lower_bound, len(memory.operators), memory.label(memory.peak_op)
+        memory.memory,
+        memory.arena,
+        memory.lower_bound,
+        len(memory.operators),
+        memory.label(memory.peak_op),
+        memory.counts,
     )
 
 

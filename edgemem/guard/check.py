@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.commands.planned_memory import memory_of_file
 from edgemem.errors import EdgememError
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from edgemem.system.found_files import FoundFile
 
 __all__ = ["Checked", "CheckedModel", "check"]
+
+_OF_SESSIONS: Final = frozenset({"generic", "onnxruntime"})  # targets whose plans stand for what a session takes
 
 CheckStatus: TypeAlias = Literal["ok", "over budget", "grew", "no baseline", "error"]
 
@@ -47,6 +49,21 @@ class CheckedModel:
     memory: PlannedMemory | None = None
     budget: int | None = None
     baseline: BaselineRow | None = None
+
+    @property
+    def not_counted(self) -> str:
+        """What the runtime takes besides, and no plan in the file says; "" for nothing that is known of."""
+        memory = self.memory
+        if memory is None:
+            return ""
+        if memory.recorded is not None:
+            return memory.recorded.results_text if memory.recorded.results is None else ""
+        if self.path.suffix.lower() != ".onnx" or memory.target not in _OF_SESSIONS:
+            return ""
+        return (
+            "this is the graph's plan, without workspace and results; what an ONNX Runtime session takes is not known: "
+            f"check a file with a recording (edgemem plan {self.path.name} -o PLANNED.onnx), without target and sizes"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +148,7 @@ def _verdict(
         over = taken - model.budget
         best = (
             "; no plan of the model as it is fits, `edgemem shrink` looks for a changed one"
-            if memory.lower_bound + memory.tail > model.budget
+            if memory.recorded is None and memory.lower_bound + memory.tail > model.budget
             else ""
         )
         return "over budget", f"{over:,} {memory.unit} over the budget of {model.budget:,}{best}"
@@ -139,6 +156,9 @@ def _verdict(
         return "ok", ""
     if before is None:
         return "no baseline", "it is not in the baseline: write it with --update"
+    if before.counts != memory.counts:
+        was, now = ({"plan": "the graph's plan", "session": "a session"}[row] for row in (before.counts, memory.counts))
+        return "no baseline", f"its baseline is of {was}, and this is of {now}: write it again with --update"
     change = taken - before.memory
     share = f", {change / before.memory:+.1%}".replace("%", " %") if before.memory else ""
     if not model.tolerance.allows(taken, before.memory):

@@ -17,14 +17,17 @@ __all__ = ["check_data", "check_markdown", "github_lines", "junit_xml", "model_l
 def model_line(model: CheckedModel) -> str:
     """`ok    models/a.tflite: 158.00 KiB of 256.00 KiB`: one model."""
     verdict = "ok" if model.status == "ok" else "FAIL"
-    return f"{verdict:<4}  {model.name}: {', '.join(filter(None, (_sizes(model), model.text)))}"
+    told = ", ".join(filter(None, (_sizes(model), model.text)))
+    return f"{verdict:<4}  {model.name}: {'; '.join(filter(None, (told, model.not_counted)))}"
 
 
 def _sizes(model: CheckedModel) -> str:
     if model.memory is None:
         return ""
     taken = size_text(model.memory.memory, texels=model.memory.unit == "texels")
-    return taken if model.budget is None else f"{taken} of {size_text(model.budget)}"
+    if model.budget is not None:
+        taken = f"{taken} of {size_text(model.budget)}"
+    return taken if model.memory.recorded is None else f"{taken} in a session, as recorded"
 
 
 def check_data(checked: Checked) -> dict[str, Any]:
@@ -42,6 +45,8 @@ def check_data(checked: Checked) -> dict[str, Any]:
                 "tail": m.memory.tail if m.memory else None,
                 "lower_bound": m.memory.lower_bound if m.memory else None,
                 "unit": m.memory.unit if m.memory else None,
+                "counts": m.memory.counts if m.memory else None,
+                "not_counted": m.not_counted,
                 "budget": m.budget,
                 "baseline": m.baseline.memory if m.baseline else None,
             }
@@ -64,8 +69,8 @@ def check_markdown(checked: Checked) -> str:
             f"{m.memory.memory:,}" if m.memory else "",
             f"{m.baseline.memory:,}" if m.baseline else "",
             f"{m.budget:,}" if m.budget is not None else "",
-            f"{m.memory.lower_bound + m.memory.tail:,}" if m.memory else "",
-            ", ".join(filter(None, ("" if m.status == "ok" else m.status.upper(), m.text))) or "ok",
+            f"{m.memory.lower_bound + m.memory.tail:,}" if m.memory and m.memory.recorded is None else "",
+            _result(m),
         )
         for m in sorted(checked.models, key=lambda m: m.status == "ok")
     ]
@@ -75,12 +80,25 @@ def check_markdown(checked: Checked) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _result(model: CheckedModel) -> str:
+    told = ", ".join(filter(None, ("" if model.status == "ok" else model.status.upper(), model.text))) or "ok"
+    return "; ".join(filter(None, (told, model.not_counted)))
+
+
 def github_lines(checked: Checked) -> list[str]:
-    """Workflow commands of GitHub Actions, which stand beside the files in a pull request; an error a failing model."""
-    return [
-        f"::error file={_command(str(m.path), ',:')},title=edgemem::{_command(f'{m.name}: {m.text}')}"
+    """Workflow commands of GitHub Actions, which stand beside the files in a pull request.
+
+    An error a failing model, and a warning for one whose budget is compared with a part of what it takes.
+    """
+    told = [("error", m, m.text) for m in checked.models if m.status != "ok"]
+    told += [
+        ("warning", m, m.not_counted)
         for m in checked.models
-        if m.status != "ok"
+        if m.status == "ok" and m.budget is not None and m.not_counted
+    ]
+    return [
+        f"::{kind} file={_command(str(m.path), ',:')},title=edgemem::{_command(f'{m.name}: {text}')}"
+        for kind, m, text in told
     ]
 
 
@@ -99,8 +117,8 @@ def junit_xml(checked: Checked) -> str:
         if m.status != "ok":
             tag = "error" if m.status == "error" else "failure"
             ET.SubElement(case, tag, {"message": _xml(m.text), "type": m.status})
-        elif m.text:
-            ET.SubElement(case, "system-out").text = _xml(m.text)
+        elif told := "; ".join(filter(None, (m.text, m.not_counted))):
+            ET.SubElement(case, "system-out").text = _xml(told)
     return ET.tostring(suite, encoding="unicode", xml_declaration=False) + "\n"
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from edgemem.proof import Proved
 
-__all__ = ["Verdict", "bindings_of", "graph_for", "plans_of", "right_plan", "verdict_of"]
+__all__ = ["Verdict", "bindings_of", "graph_for", "plans_of", "recordings_beside", "right_plan", "verdict_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +165,12 @@ def plans_of(model: Model) -> tuple[PlanSet, ...]:
     """All plan sets in a model; nothing is proved. Raises PlanFileError if they are damaged."""
     data = model.plan()
     return planfile.decode_all(data) if data is not None else ()
+
+
+def recordings_beside(path: str | Path, model: Model | None) -> tuple[PlanSet, ...]:
+    """The plans of recorded streams in a file whose plan `right_plan` gave, and in whose model they are."""
+    plansets = planfile.load_all(Path(path)) if model is None else plans_of(model)
+    return tuple(planset for planset in plansets if planset.recording is not None)
 
 
 def _plan_of_bare_offsets(model: object, kernels: str) -> PlanSet | None:

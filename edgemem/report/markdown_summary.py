@@ -20,7 +20,13 @@ def as_markdown(memory: PlannedMemory) -> str:
     texels = memory.unit == "texels"
     bound = "= lower bound" if memory.is_optimal else f"lower bound {size_text(memory.lower_bound, texels=texels)}"
     head = f"{memory.name}: {size_text(memory.arena, texels=texels)} ({bound})"
+    recorded = memory.recorded
+    if recorded is not None:
+        bound = "= lower bound" if recorded.arena == recorded.lower_bound else f"lower bound {recorded.lower_bound:,}"
+        beside = ", ".join(("", text) if (text := recorded.results_text) else ())
+        head = f"{memory.name}: recorded arena {size_text(recorded.arena)} ({bound}){beside}"
     figures = [
+        *([("session: recorded arena and results", f"{recorded.session:,}")] if recorded is not None else []),
         ("arena", f"{memory.arena:,}"),
         ("lower bound", f"{memory.lower_bound:,}"),
         ("without sharing", f"{memory.naive:,}"),

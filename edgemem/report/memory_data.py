@@ -7,11 +7,13 @@ before it, a space, and the rest: names in models begin alike.
 from __future__ import annotations
 
 import json
+from dataclasses import astuple
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import PlanFileError
 from edgemem.report.planned_memory import MemoryOperator, MemoryRecord, MemoryTensor, PlannedMemory, PlanRow
+from edgemem.report.recorded_memory import RecordedMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,6 +72,7 @@ def memory_data(memory: PlannedMemory) -> dict[str, Any]:
         },
         "plans": [[p.family, p.strategy, p.size, p.is_optimal, p.stopped] for p in memory.plans],
         "objects": list(memory.objects),
+        "recorded": None if memory.recorded is None else astuple(memory.recorded),
         "unplanned": [list(pair) for pair in memory.unplanned],
         "versions": dict(memory.versions),
     }
@@ -216,6 +219,7 @@ def _decoded(data: dict[str, Any]) -> PlannedMemory:
         ),
         plans=tuple(PlanRow(*row) for row in data["plans"]),
         objects=tuple(data["objects"]),
+        recorded=RecordedMemory(*data["recorded"]) if data.get("recorded") else None,
         unplanned=tuple((tensor, reason) for tensor, reason in data["unplanned"]),
         versions={str(k): str(v) for k, v in data["versions"].items()},
     )
@@ -233,6 +237,7 @@ def _check(memory: PlannedMemory) -> None:
         *(n for r in memory.records for n in (r.first, r.last - r.first, r.size, r.offset + 1, r.shared_object + 1)),
         *(n for o in memory.operators for n in (o.weights, o.macs)),
         *memory.objects,
+        *((r.arena, r.lower_bound, 0 if r.results is None else r.results) if (r := memory.recorded) else ()),
     ]
     count, steps = len(memory.tensors), len(memory.operators)
     wrong = {

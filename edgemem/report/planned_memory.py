@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from edgemem.errors import UnsupportedError
 from edgemem.model.macs import macs_of
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph, Tensor
     from edgemem.model.steps import Step
     from edgemem.plans import Plan, PlanSet
+    from edgemem.report.recorded_memory import RecordedMemory
 
 __all__ = [
     "MemoryOperator",
@@ -133,6 +134,7 @@ class PlannedMemory:
         peak_op: index of the first operator with the most alive.
         peak: the sum of what is alive there.
         operators, tensors, records, plans: rows.
+        recorded: what a session takes of the recorded plans beside this one; None without any.
         unplanned: (tensor, reason) for what has no place.
         kernels: kernel profile and library that the plan is a claim about; "" for any.
         versions: of edgemem and what else the plan depends on.
@@ -156,13 +158,24 @@ class PlannedMemory:
     objects: tuple[int, ...] = ()
     tail: int = 0
     whole: int = 0
+    recorded: RecordedMemory | None = None
     unplanned: tuple[tuple[str, str], ...] = ()
     kernels: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def memory(self) -> int:
-        """What the runtime needs, as far as it is known: arena and tail, or what it takes to prepare the model."""
+        """What the runtime needs: of recorded plans the arena and the results, else `planned`."""
+        return self.planned if self.recorded is None else self.recorded.session
+
+    @property
+    def counts(self) -> Literal["session", "plan"]:
+        """What `memory` is of."""
+        return "plan" if self.recorded is None else "session"
+
+    @property
+    def planned(self) -> int:
+        """What this plan needs, as far as it is known: arena and tail, or what it takes to prepare the model."""
         return max(self.arena + self.tail, self.whole)
 
     @property
@@ -195,7 +208,13 @@ class PlannedMemory:
 
 
 def planned_memory(
-    planset: PlanSet, graph: Graph | None = None, *, name: str = "model", tail: int = 0, whole: int = 0
+    planset: PlanSet,
+    graph: Graph | None = None,
+    *,
+    name: str = "model",
+    tail: int = 0,
+    whole: int = 0,
+    recorded: RecordedMemory | None = None,
 ) -> PlannedMemory:
     """The rows of a plan set.
 
@@ -206,6 +225,7 @@ def planned_memory(
         name: of the file, for people.
         tail: bytes of TensorFlow Lite Micro's arena besides.
         whole: bytes of all of that arena.
+        recorded: what a session takes of the recorded plans beside this one.
     """
     offsets, shared = planset.best_offsets, planset.best_shared_objects
     texels = planset.problem.extents is not None
@@ -231,6 +251,7 @@ def planned_memory(
         objects=tuple(_area(size) for size in shared.objects) if shared else (),
         tail=tail,
         whole=whole,
+        recorded=recorded,
         unplanned=planset.unplanned,
         kernels=planset.kernels,
         versions=dict(planset.versions),

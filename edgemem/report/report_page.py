@@ -110,7 +110,10 @@ def page_html(page: ReportPage) -> str:
         },
     }
     size = size_text(memory.memory, texels=memory.unit == "texels")
-    summary = f"{memory.name}: {size}, lower bound {memory.lower_bound:,} {memory.unit}, {memory.strategy}"
+    graph = f"lower bound {memory.lower_bound:,} {memory.unit}, {memory.strategy}"
+    if memory.recorded is not None:
+        graph = f"recorded, of a session; the graph's plan takes {memory.planned:,} {memory.unit}, {graph}"
+    summary = f"{memory.name}: {size}, {graph}"
     values = {
         "policy": _policy(style, script),
         "title": escape(_plain(f"{memory.name} · edgemem report")),

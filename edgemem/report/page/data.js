@@ -38,7 +38,9 @@ class Memory {
     this.bound = data.lower_bound;
     this.peakOp = data.peak_op;
     this.peak = data.peak;
-    this.memory = Math.max(this.arena + this.tail, this.whole);
+    const [arena, bound, results] = data.recorded ?? [];
+    this.recorded = data.recorded ? { arena, bound, results } : null;
+    this.memory = this.recorded ? arena + (results ?? 0) : Math.max(this.arena + this.tail, this.whole);
     this.objects = data.objects;
     this.plans = data.plans.map(([family, strategy, size, optimal, stopped]) => (
       { family, strategy: visible(strategy), size, optimal, stopped }));

@@ -2,33 +2,38 @@
 
 function answerSection(memory, report) {
   const { unit } = memory, size = (n) => sizeText(n, unit);
-  const optimal = memory.arena === memory.bound;
+  const { recorded } = memory, { arena, bound } = recorded ?? memory, optimal = arena === bound;
   const badges = [
-    optimal ? ["optimal", "good", "Equal to the lower bound: no plan is smaller"] : [`${(memory.arena / Math.max(memory.bound, 1)).toFixed(3)}× of the lower bound`, "plain", ""],
+    optimal ? ["optimal", "good", "Equal to the lower bound: no plan is smaller"] : [`${(arena / Math.max(bound, 1)).toFixed(3)}× of the lower bound`, "plain", ""],
     report.proof.right ? ["proved", "good", "Checked by arguments that share no code with the planner"] : null,
     report.budget !== null ? (memory.memory <= report.budget ? ["fits the budget", "good", ""] : ["over the budget", "bad", ""]) : null,
   ].filter(Boolean);
   const facts = [
-    ["Lower bound", size(memory.bound), optimal ? "reached" : `${size(memory.arena - memory.bound)} below the arena`],
+    recorded ? ["Graph's plan", size(memory.arena), `lower bound ${size(memory.bound)}`]
+      : ["Lower bound", size(memory.bound), optimal ? "reached" : `${size(memory.arena - memory.bound)} below the arena`],
     ["Without sharing", size(memory.naive), memory.arena ? `${(memory.naive / memory.arena).toFixed(1)}× the arena` : ""],
     ["Peak", size(memory.peak), `at ${memory.label(memory.peakOp)}`],
     memory.ops.length ? ["Operators", countText(memory.ops.length), `${countText(memory.count)} records`]
       : ["Records", countText(memory.count), ""],
   ];
+  if (recorded) {
+    facts.unshift(["Recorded arena", size(arena), `lower bound ${size(bound)}`],
+      ["Results", recorded.results === null ? "not counted" : size(recorded.results), recorded.results === null ? "their sizes are not known" : recorded.results ? "beside the arena" : "in the arena"]);
+  }
   if (memory.tail) facts.splice(2, 0, ["Tail", size(memory.tail), "of TensorFlow Lite Micro, predicted"]);
   return element("section", { id: "answer", "aria-label": "The answer" },
     element("div", { class: "answer" },
       element("div", { class: "big" },
-        element("p", { class: "note", text: memory.tail ? "Arena with tail" : unit === "texels" ? "Shared objects" : "Arena" }),
+        element("p", { class: "note", text: recorded ? "Recorded arena and results of a session" : memory.tail ? "Arena with tail" : unit === "texels" ? "Shared objects" : "Arena" }),
         element("p", { class: "figure", text: size(memory.memory) }),
         element("p", { class: "badges" }, badges.map(([text, kind, title]) => element("span", { class: `badge ${kind}`, text, title: title || null }))),
-        element("p", { class: "note exact", text: `${countText(memory.memory)} ${unit} · ${memory.strategy}` })),
+        element("p", { class: "note exact", text: `${countText(memory.memory)} ${unit}${recorded ? "" : ` · ${memory.strategy}`}` })),
       element("dl", { class: "facts" }, facts.map(([name, value, note]) =>
         element("div", {}, element("dt", { text: name }), element("dd", { text: value }), element("dd", { class: "note", text: breakable(note) }))))),
     budgetBar(memory, report.budget));
 }
 
-// One bar for arena and tail, with marks for the bound and the budget; its length is the largest of all.
+// One bar for arena and tail, or for the recorded arena and results, with marks for the bound and the budget; its length is the largest of all.
 function budgetBar(memory, budget) {
   const whole = Math.max(memory.memory, budget ?? 0, budget === null ? memory.naive : 0, 1) * 1.02;
   const part = (from, to, kind, text) => {
@@ -42,12 +47,13 @@ function budgetBar(memory, budget) {
     made.style.left = `${share * 100}%`;
     return made;
   };
-  const { unit } = memory, marks = [];
+  const { unit } = memory, marks = [], arena = (memory.recorded ?? memory).arena;
   if (budget !== null) marks.push(mark(budget, "budget", `budget ${sizeText(budget, unit)}`));
   else marks.push(mark(memory.naive, "plain", `without sharing ${sizeText(memory.naive, unit)}`));
   const text = `${sizeText(memory.memory, unit)} of ${budget !== null ? `a budget of ${sizeText(budget)}` : `${sizeText(memory.naive, unit)} without sharing`}`;
   return element("div", { class: "budget", role: "img", "aria-label": text },
-    element("div", { class: "track" }, part(0, memory.arena, "arena", `arena ${sizeText(memory.arena, unit)}`),
+    element("div", { class: "track" }, part(0, arena, "arena", `arena ${sizeText(arena, unit)}`),
+      memory.recorded?.results ? part(arena, memory.memory, "tail", `results ${sizeText(memory.recorded.results, unit)}`) : null,
       memory.tail ? part(memory.arena, memory.arena + memory.tail, "tail", `tail ${sizeText(memory.tail, unit)}`) : null, marks));
 }
 
