@@ -2,11 +2,13 @@
 # dtype or layout is a TypeError, columns of different lengths or impossible values are a ValueError. `pinned` holds
 # offsets, -1 for a free record; `reserved` begin and end of each range by turns.
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+_Result = TypeVar("_Result")
 
 # --- offset calculation: kernels/python/offsets.cpp ---
 
@@ -55,6 +57,11 @@ def range_minimum(
     low: NDArray[np.int64],
     high: NDArray[np.int64],
 ) -> NDArray[np.int64]: ...
+
+# --- calls of Python between two calls of C: kernels/python/calls.cpp; `enter` is the address of a C function that takes
+# a state and gives the one before ---
+
+def call_within(enter: int, state: int, function: Callable[..., _Result], *arguments: object) -> _Result: ...
 
 # --- PyTorch's caching allocator: kernels/python/caching.cpp ---
 

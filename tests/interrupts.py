@@ -1,17 +1,23 @@
-"""Exceptions between any two lines, as from a signal's handler."""
+"""Exceptions between any two lines and behind any call, as from a signal's handler."""
 
 from __future__ import annotations
 
+import dis
 import linecache
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import edgemem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from types import FrameType
+__all__ = ["Interrupt", "interrupted", "product_files"]
 
-__all__ = ["Interrupt", "interrupted"]
+_CALLS: Final = frozenset({"CALL", "CALL_FUNCTION_EX", "CALL_KW"})
 
 
 class Interrupt:
@@ -21,20 +27,50 @@ class Interrupt:
     is_done = False
 
 
+@cache
+def _handlers(code: CodeType) -> dict[int, int]:
+    """Where an exception goes that comes at each instruction; those at which it leaves the function are not there."""
+    read: Any = dis.Bytecode(code)
+    return {offset: entry.target for entry in read.exception_entries for offset in range(entry.start, entry.end, 2)}
+
+
+def _is_behind_call(code: CodeType, last: int, now: int) -> bool:
+    """Whether the instruction before was a call, behind which an exception goes where it would go from here."""
+    handlers = _handlers(code)
+    return dis.opname[code.co_code[last]] in _CALLS and handlers.get(last) == handlers.get(now)
+
+
 @contextmanager
 def interrupted(
-    point: int, files: Collection[str], kind: type[BaseException] = InterruptedError
+    point: int, files: Collection[str], kind: type[BaseException] = InterruptedError, *, calls: bool = False
 ) -> Iterator[Interrupt]:
-    """Raise an exception in the block after so many lines and returns in these files, and drop it behind the block."""
+    """Raise an exception in the block after so many lines and returns in these files, and drop it behind the block.
+
+    With `calls`, points are also behind each call, of Python or of C, whose result is lost then.
+    """
     left, interrupt = point, Interrupt()
+    before = dict[FrameType, int]()  # the instruction that a frame ran last
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
         if frame.f_code.co_filename not in files or frame.f_code.co_name == "<genexpr>":
             return None
-        # The line of a `with` comes again before its lock is opened, where no handler of a signal runs.
-        is_with = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
-        if event in {"line", "return"} and not is_with:
+        if calls:
+            frame.f_trace_opcodes = True
+        if event == "opcode":
+            last, before[frame] = before.get(frame, -1), frame.f_lasti
+            if last < 0 or not _is_behind_call(frame.f_code, last, frame.f_lasti):
+                return trace
+            left -= 1
+            if left < 0:
+                sys.settrace(None)
+                interrupt.is_raised = True
+                raise kind
+            return trace
+        # The line of a `with` comes again before its lock is opened, and that of a `try` may be in no block at all:
+        # no handler of a signal runs there.
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        if event in {"line", "return"} and not line.startswith("with ") and line != "try:":
             left -= 1
             if left < 0:
                 sys.settrace(None)
@@ -47,6 +83,14 @@ def interrupted(
         yield interrupt
     except kind as raised:
         interrupt.is_done = True
-        raised.__traceback__ = None  # CPython 3.12 and 3.13 keep what a trace function raised, and so its frames
+        # CPython keeps what a trace function raised, and so its frames and those of what was handled there.
+        raised.__traceback__ = raised.__context__ = None
     finally:
         sys.settrace(None)
+        before.clear()
+
+
+def product_files(*packages: str) -> frozenset[str]:
+    """The files of these packages of edgemem: `replay`, `runtime/onnxruntime`."""
+    root = Path(edgemem.__file__).parent
+    return frozenset(str(file) for package in packages for file in (root / package).rglob("*.py"))

@@ -12,11 +12,11 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edgemem.errors import BudgetExceededError
+from edgemem.native import kernels
 from edgemem.replay.library import Handle, library
 from edgemem.replay.parts import UNITS, unit_of, units_of
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.room import Room
-from edgemem.replay.stack import is_on
 from edgemem.replay.turns import RefusedError
 
 if TYPE_CHECKING:
@@ -41,12 +41,25 @@ class MemoryCap(Handle):
         c = library().c
         super().__init__(c.em_budget_create(most), c.em_budget_release, "no budget")
         self.most = most
-        self.enter = library().short.em_budget_enter  # with its pointer or that of the budget before, which it gives
+        self._enter: Final = library().address("em_budget_enter")
 
     @property
     def held(self) -> int:
         """Bytes that count in it now."""
         return int(library().short.em_budget_held(self.pointer))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether what this thread takes counts in it now."""
+        return bool(library().short.em_budget_here() == self.pointer)
+
+    def call(self, function: Callable[..., _Result], *arguments: object) -> _Result:
+        """`function(*arguments)`, and what this thread takes meanwhile counts in it. Raises what the function raises.
+
+        Compiled code calls it: an exception that a signal's handler raises cannot keep the thread from leaving.
+        """
+        result: _Result = kernels.call_within(self._enter, self.pointer, function, *arguments)
+        return result
 
 
 class _RefusedArenaError(RefusedError):
@@ -93,11 +106,8 @@ class BudgetedReplayer(Replayer):
     ) -> _Result:
         """As `Replayer.run`. Raises BudgetExceededError for a run that does not fit."""
         cap = self._cap
-        before = cap.enter(None)
-        if before is not None:
-            cap.enter(before)
-            if before == cap.pointer and is_on((_WITHIN,), lambda names: names.get("self") is self):
-                return super().run(family, described, call, *arguments)
+        if cap.is_here:  # inside another run of this session
+            return super().run(family, described, call, *arguments)
         if family.smaller:
             signature = described()
 
@@ -113,7 +123,7 @@ class BudgetedReplayer(Replayer):
             if is_first or family in self._refused:
                 self._begin_alone()
             try:
-                result = self._within(before, family, described, call, *arguments)
+                result = self._within(family, described, call, *arguments)
             except BudgetExceededError as error:
                 if error.__cause__ is not None and not family.is_repeatable:  # it may have changed its inputs
                     self._refused.add(family)
@@ -127,7 +137,7 @@ class BudgetedReplayer(Replayer):
                 if is_above_plan:  # it is recorded, if it may be
                     self._deviates(family, error, records=self.policy.record == "first-run")
                 try:
-                    return self._within(before, family, described, call, *arguments)
+                    return self._within(family, described, call, *arguments)
                 except BudgetExceededError as last:
                     if is_above_plan:
                         self._deviates(family, last, records=False)
@@ -164,12 +174,7 @@ class BudgetedReplayer(Replayer):
         self.trim()
 
     def _within(
-        self,
-        before: int | None,
-        family: Family,
-        described: Callable[[], Signature],
-        call: Callable[..., _Result],
-        *arguments: object,
+        self, family: Family, described: Callable[[], Signature], call: Callable[..., _Result], *arguments: object
     ) -> _Result:
         cap, c = self._cap, library().short
         held = cap.held
@@ -183,14 +188,12 @@ class BudgetedReplayer(Replayer):
                     raise self._refusal(described(), need, held) from error
                 raise
 
-        cap.enter(cap.pointer)
+        c.em_budget_refused()
         try:
-            c.em_budget_refused()
-            return super().run(family, described, checked, *arguments)
+            result: _Result = cap.call(super().run, family, described, checked, *arguments)
+            return result
         except _RefusedArenaError as error:
             raise self._refusal(described(), error.args[0], held) from None
-        finally:
-            cap.enter(before)
 
     def _deviates(self, family: Family, error: BudgetExceededError, *, records: bool) -> None:
         self._learner.deviates(family, str(error), is_useless=False, records=records)
@@ -213,6 +216,3 @@ class BudgetedReplayer(Replayer):
     def _memory(self, family: Family, served: ReadyPlan, lane: Lane) -> ArenaMemory | None:
         # The pool serves a run whose plan is of larger ones.
         return super()._memory(family, served, lane) if served.ready.size <= self._cap.most else None
-
-
-_WITHIN: Final = BudgetedReplayer._within.__code__  # noqa: SLF001

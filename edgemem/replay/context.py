@@ -42,13 +42,7 @@ class Context(Handle):
         short = library().short
         self._begin, self._end = short.em_begin_replay, short.em_end
         self._out = (ctypes.c_int64 * (STATS.size // 8))()
-
-        def release(pointer: int) -> None:
-            if c.em_context_destroy(pointer) == _BUSY:
-                c.em_end(pointer, None)
-                c.em_context_destroy(pointer)
-
-        super().__init__(c.em_context_create(kind), release, "no context")
+        super().__init__(c.em_context_create(kind), c.em_context_abandon, "no context")
         _BY_POINTER[self.pointer] = self
 
     def begin_record(self) -> bool:

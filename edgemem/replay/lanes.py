@@ -201,9 +201,9 @@ class Lanes:
 
     def drop_memory(self, lane: Lane) -> None:
         """Release the lane's arena."""
-        if lane.memory is not None:
-            lane.memory.close()
-            lane.memory = None
+        memory, lane.memory = lane.memory, None  # first: nobody runs in one that is closed, wherever this ends
+        if memory is not None:
+            memory.close()
 
     def drop_idle_memory(self) -> None:
         """Release the arenas in which nothing runs now."""

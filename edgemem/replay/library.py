@@ -70,7 +70,7 @@ _SHORT: Final = (
     "em_arena_part",
     "em_arena_release",
     "em_begin_replay",
-    "em_budget_enter",
+    "em_budget_here",
     "em_budget_held",
     "em_budget_refused",
     "em_end",
@@ -103,13 +103,14 @@ class Library:
             ("em_arena_give_pages", flags, (pointer,)),
             ("em_budget_create", pointer, (number,)),
             ("em_budget_release", None, (pointer,)),
-            ("em_budget_enter", pointer, (pointer,)),
+            ("em_budget_enter", pointer, (pointer,)),  # called by compiled code alone: `MemoryCap.call`
+            ("em_budget_here", pointer, ()),
             ("em_budget_held", number, (pointer,)),
             ("em_budget_refused", number, ()),
             ("em_plan_create", pointer, (pointer, number, pointer, number, number, number)),
             ("em_plan_release", None, (pointer,)),
             ("em_context_create", pointer, (flags,)),
-            ("em_context_destroy", flags, (pointer,)),
+            ("em_context_abandon", None, (pointer,)),
             ("em_begin_record", flags, (pointer, number)),
             ("em_begin_replay", flags, (pointer, pointer, pointer, flags)),
             ("em_end", flags, (pointer, pointer)),
@@ -219,5 +220,6 @@ class Handle:
         self._finalizer.atexit = False  # a runtime may still free blocks then
 
     def close(self) -> None:
-        """Release it; again does nothing."""
+        """Release it; again does nothing. C refuses what is asked of a closed one."""
+        self.pointer = 0
         self._finalizer()

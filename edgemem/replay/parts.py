@@ -97,9 +97,9 @@ class _SlicedArena:
     def close_if_free(self) -> None:
         """Release the memory, although frames of a failed run may still refer to it; not while something runs in it."""
         if not self.taken:
-            for part in self.parts.values():
+            parts, self.parts = self.parts, {}  # first: nobody gets a part that is closed, wherever this ends
+            for part in parts.values():
                 part.close()
-            self.parts.clear()
             self.whole.close()
 
 

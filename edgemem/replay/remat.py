@@ -114,8 +114,8 @@ class BudgetMemory:
         """End it; blocks stay valid. Again does nothing."""
         if self.handle:
             self._last = self.counts()
-            self._c.em_remat_destroy(self.handle)
-            self.handle = None
+            handle, self.handle = self.handle, None  # first: it is destroyed once, wherever this ends
+            self._c.em_remat_destroy(handle)
 
     def counts(self) -> MemoryCounts:
         """Counts so far; once it is closed, those of then."""

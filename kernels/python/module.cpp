@@ -3,6 +3,7 @@
 namespace nb = nanobind;
 
 void bind_caching(nb::module_& m);
+void bind_calls(nb::module_& m);
 void bind_offsets(nb::module_& m);
 void bind_proof(nb::module_& m);
 void bind_recompute(nb::module_& m);
@@ -15,6 +16,7 @@ NB_MODULE(_kernels, m) {
       "Hot loops of the strategies, the proof and the simulators. Every function checks its arrays and releases the "
       "GIL.";
   bind_caching(m);
+  bind_calls(m);
   bind_offsets(m);
   bind_proof(m);
   bind_recompute(m);

@@ -103,6 +103,8 @@ void em_budget_release(em_budget* budget) {
 
 em_budget* em_budget_enter(em_budget* budget) { return edgemem::enter_budget(budget); }
 
+em_budget* em_budget_here(void) { return edgemem::budget_here(); }
+
 int64_t em_budget_held(const em_budget* budget) { return budget == nullptr ? 0 : budget->held(); }
 
 int64_t em_budget_refused(void) { return edgemem::take_refused(); }
@@ -153,6 +155,15 @@ int32_t em_context_destroy(em_context* context) {
   }
   delete context;
   return EM_OK;
+}
+
+void em_context_abandon(em_context* context) {
+  if (context != nullptr) {
+    if (edgemem::unbind_context(*context)) {
+      context->end();
+    }
+    em_context_destroy(context);
+  }
 }
 
 int32_t em_begin_record(em_context* context, int64_t most_events) {

@@ -72,6 +72,7 @@ bool bind_context(em_context& context) noexcept {
     return false;
   }
   store_thread_number();
+  thread_bindings.is_loading = false;
   bound = &context;
   return true;
 }

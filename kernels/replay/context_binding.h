@@ -23,6 +23,7 @@ struct Bound {
 struct ThreadBindings {
   em_context* contexts[2] = {nullptr, nullptr};  // by kind of memory
   int64_t thread = 0;
+  bool is_loading = false;  // em_loading
 };
 extern constinit thread_local ThreadBindings thread_bindings;
 

@@ -168,6 +168,10 @@ EM_EXPORT em_context* em_context_create(int32_t kind);
 /* EM_BUSY, and nothing is destroyed, while the context is active. Null does nothing. */
 EM_EXPORT int32_t em_context_destroy(em_context* context);
 
+/* Ends the run of the calling thread in it, if there is one, and destroys it: for owners that an exception may have
+   kept from em_end. While it is active on another thread nothing happens. Null does nothing. */
+EM_EXPORT void em_context_abandon(em_context* context);
+
 /* Begins a run that is recorded; drops the last record. Events after the first `most_events` are not noted but counted
    in em_stats.failed. EM_BUSY if the context is active, or the thread has an active context of this kind. */
 EM_EXPORT int32_t em_begin_record(em_context* context, int64_t most_events);
@@ -206,7 +210,8 @@ EM_EXPORT int64_t em_trim(void);
 EM_EXPORT void* em_allocate(size_t size);
 
 /* Not 0: the calling thread loads a model, and what it asks for outside a run is no block of the pool but of the C
-   library, as weights are: weights in another form take the memory of those that they replace. 0: it does not. */
+   library, as weights are: weights in another form take the memory of those that they replace. 0, and where a run
+   begins on the thread: it does not. */
 EM_EXPORT void em_loading(int32_t is_on);
 
 EM_EXPORT void em_free(void* block); /* null does nothing */

@@ -21,6 +21,9 @@ EM_EXPORT void em_budget_release(em_budget* budget); /* null does nothing */
    no pages. Null: they count in none. Gives the budget before. The caller keeps the budget while it is the thread's. */
 EM_EXPORT em_budget* em_budget_enter(em_budget* budget);
 
+/* The budget in which requests of the calling thread count now, or null. */
+EM_EXPORT em_budget* em_budget_here(void);
+
 /* Bytes of whole pages and blocks that count in it now; 0 for null. */
 EM_EXPORT int64_t em_budget_held(const em_budget* budget);
 

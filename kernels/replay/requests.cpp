@@ -8,12 +8,6 @@
 
 namespace edgemem {
 
-namespace {
-
-constinit thread_local bool is_loading = false;
-
-}  // namespace
-
 void* allocate(MemoryKind kind, std::size_t bytes) noexcept {
   if (bytes == 0) {
     return nullptr;
@@ -22,7 +16,7 @@ void* allocate(MemoryKind kind, std::size_t bytes) noexcept {
   if (bound.context != nullptr) {
     return bound.context->allocate(bytes, bound.thread);
   }
-  if (is_loading && kind == MemoryKind::host) {
+  if (thread_bindings.is_loading && kind == MemoryKind::host) {
     return reserve(bytes);
   }
   totals().outside.fetch_add(1, std::memory_order_relaxed);
@@ -45,7 +39,7 @@ void release(MemoryKind kind, void* block) noexcept {
 
 }  // namespace edgemem
 
-void em_loading(int32_t is_on) { edgemem::is_loading = is_on != 0; }
+void em_loading(int32_t is_on) { edgemem::thread_bindings.is_loading = is_on != 0; }
 
 void* em_allocate(size_t size) { return edgemem::allocate(edgemem::MemoryKind::host, size); }
 

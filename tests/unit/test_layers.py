@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "report": "errors model native planfile plans proof records targets trace",
     "difference": "errors report system",
     "api": "errors formats model planfile planning plans proof records report schedule system targets",
-    "replay": "errors planfile plans proof system trace",
+    "replay": "errors native planfile plans proof system trace",
     "torch": "errors model planfile planning plans remat replay system targets trace",
     "runtime": "notebook errors formats model passes planfile planning plans proof records replay report "
     "system targets trace",
