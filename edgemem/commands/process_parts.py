@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARENA",
+    "CACHES",
     "INPUTS",
     "OUTPUTS",
     "MemoryPart",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 INPUTS: Final = "inputs"
+CACHES: Final = "caches, in place"
 ARENA: Final = "arena, workspace"
 OUTPUTS: Final = "outputs, in the pool"
 

@@ -83,6 +83,11 @@ def _group_query_attention(call: TypedNode) -> _Types:
     total = int(value.item()) if value is not None and value.size == 1 else None
     for past in (3, 4):
         before = call.dims(past, 4) if call.has(past) else [batch, kept, 0, size]
+        # A cache of another type is quantised, and may have several numbers in one element.
+        if call.has(past) and call.elem(past) == call.elem(0) and before[1::2] != [kept, size]:
+            raise RuleError(
+                f"its cache has {before[1]} heads of size {before[3]}, and the operator {kept} of size {size}"
+            )
         present = None if total is None else max(total, before[2])
         made.append(tensor_type(call.elem(past if call.has(past) else 0), [*before[:2], present, before[3]]))
     return made

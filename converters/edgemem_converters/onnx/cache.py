@@ -78,8 +78,7 @@ def carried_over(bindings: Bindings, changed: Sequence[StatePair], before: Graph
     """
     dims = dict(bindings.dims)
     for pair in changed:
-        length = _length(before, pair)
-        known = dims.get(length) if isinstance(length, str) else length
+        known = _value(_length(before, pair), bindings.dims)
         if known is not None and dims.setdefault(CAPACITY, known) < known:
             raise ModelError(
                 f"{CAPACITY}={dims[CAPACITY]} has no room for {pair.present!r}, which has {known} rows; bind "
@@ -104,6 +103,15 @@ def _length(forms: GraphForms, pair: StatePair) -> int | str | None:
     """How the model calls the cache's length after the run; None if it does not say."""
     dims = forms[pair.present]
     return dims[pair.axis] if pair.axis < len(dims) else None
+
+
+def _value(length: int | str | None, dims: Mapping[str, int]) -> int | None:
+    """A length that is bound, or a sum of such, as exporters write it: `past + sequence`; None for another."""
+    if not isinstance(length, str) or length in dims:
+        return dims.get(length) if isinstance(length, str) else length
+    terms = [term.strip() for term in length.split("+")]
+    sizes = [int(term) if term.isdecimal() else dims.get(term) for term in terms]
+    return None if len(terms) < 2 or None in sizes else sum(size for size in sizes if size is not None)
 
 
 def _check(model: ModelProto, pairs: Sequence[StatePair]) -> None:

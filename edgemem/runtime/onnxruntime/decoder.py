@@ -193,7 +193,7 @@ class DecoderState:
         return made
 
     def warm_up(self, feeds: Mapping[str, Any] | None = None) -> None:
-        """Run the largest shapes, a chunk and single tokens at the end of full caches, and forget them.
+        """Run the largest shapes, a chunk and single tokens that each end where full caches do, and forget them.
 
         An `edgemem.InferenceSession` then has one plan that every later run fits into, so that prefill and decode share
         one arena, as large as the larger of them needs. With another session it changes nothing.
@@ -202,15 +202,14 @@ class DecoderState:
         """
         if self.length:
             raise RuntimeBindError("there are tokens in the caches; warm up first, or reset the state")
-        singles = min(_WARM_STEPS, self._capacity - self._chunk)
-        begin = self._capacity - self._chunk - singles
-        self._budget.claim(self, self._private(begin if self._in_place else 0, self._capacity), "warming up")
+        places = [self._capacity - count for count in (self._chunk, *range(min(_WARM_STEPS, self._capacity), 0, -1))]
+        self._budget.claim(self, self._private(min(places) if self._in_place else 0, self._capacity), "warming up")
         learning = getattr(self._session, "learning", nullcontext)
         try:
             with learning():
                 for _ in range(_WARM_ROUNDS):
-                    self.skip(begin)
-                    for count in (self._chunk, *[1] * singles):
+                    for count, place in zip((self._chunk, *[1] * _WARM_STEPS), places, strict=False):
+                        self._written = Written(place)
                         ids = np.ones((self._batch, count), self._inputs.tokens_dtype)
                         self._run(ids, self._inputs.given(feeds, count, self._written, self._chunk), 0)
                     self.reset()
