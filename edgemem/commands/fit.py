@@ -262,9 +262,13 @@ class _Run:
         try:
             made = call_child("edgemem.runtime.onnxruntime.fit_child", Message(task), timeout_s=_TIMEOUT_S)
         except ChildError as e:
-            raise ModelError(
-                f"the model does not run with a context of {context} and a chunk of {chunk}: {str(e)[:300]}; "
+            remedy = (
                 "give the context that it was made for (--context)"
+                if context > _LEAST
+                else "fit is for models that edgemem.DecoderState runs"
+            )
+            raise ModelError(
+                f"the model does not run with a context of {context} and a chunk of {chunk}: {str(e)[:300]}; {remedy}"
             ) from None
         return dict(made.data)
 
@@ -284,6 +288,8 @@ class _Search:
     ) -> None:
         self.pairs = model.noted_states() or model.states({})
         self.opened = 0
+        # GroupQueryAttention takes several tokens behind others only for one sequence.
+        self._is_single = batch > 1 and any(p.operator.endswith("GroupQueryAttention") for p in self.pairs)
         self.limit(max(most // _STEP * _STEP, _STEP))
         self._outline: bytes = model.outline()
         forms = model.declared()
@@ -314,7 +320,7 @@ class _Search:
     def limit(self, most: int) -> None:
         """Look for contexts of at most so many tokens from now on."""
         self.most = most
-        self.chunks = [c for c in CHUNKS if c <= most]
+        self.chunks = [c for c in CHUNKS if c <= most and (c == 1 or not self._is_single)]
 
     def open(self, row: FitRow, opened: int, peak: int) -> None:
         """Count what a process takes with its session open, and what running the smallest row adds to that."""

@@ -23,7 +23,7 @@ from edgemem.model.states import StatePair
 from edgemem_converters.onnx.functions import bodies_of
 from edgemem_converters.onnx.node_writer import NodeWriter
 from edgemem_converters.onnx.scopes import op_type
-from edgemem_converters.onnx.states import declared_dims, source_of, writers
+from edgemem_converters.onnx.states import APPENDING, declared_dims, source_of, writers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -117,9 +117,14 @@ def _value(length: int | str | None, dims: Mapping[str, int]) -> int | None:
 def _check(model: ModelProto, pairs: Sequence[StatePair]) -> None:
     other = next((pair for pair in pairs if pair.operator != "Concat"), None)
     if other is not None:
+        remedy = (
+            "the caches then take turns in two buffers"
+            if other.operator in APPENDING
+            else "if it does not grow by every token, DecoderState does not run it; a session does"
+        )
         raise UnsupportedError(
             f"{other.present!r} is written by {other.operator or 'no operator'}, and only a Concat of a cache and its "
-            "new rows is changed; leave --state out: the caches then take turns in two buffers"
+            f"new rows is changed; leave --state out: {remedy}"
         )
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     if version < _LEAST_OPSET:

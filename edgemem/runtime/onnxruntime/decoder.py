@@ -314,10 +314,10 @@ class DecoderState:
     def _decode(self, tokens: ArrayLike, feeds: Mapping[str, Any] | None, *, whole: bool) -> NDArray[Any]:
         self._refuse_closed()
         ids = np.asarray(tokens)
+        self._inputs.refuse_tokens(ids, feeds)
         ids = np.broadcast_to(ids, (self._batch, len(ids))) if ids.ndim == 1 else ids
         if ids.ndim != 2 or ids.shape[0] != self._batch or not ids.shape[1]:
             raise RuntimeBindError(f"tokens are [{self._batch}, n] with one token or more, not {list(ids.shape)}")
-        self._inputs.refuse_tokens(ids, feeds)
         count = ids.shape[1]
         self._refuse_beyond(count)
         given = self._inputs.given(feeds, count, self._written, self._chunk)

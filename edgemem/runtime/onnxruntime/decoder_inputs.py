@@ -121,6 +121,11 @@ class KnownInputs:
             raise RuntimeBindError(f"{MASK!r} does not tell the positions of tokens; give 'position_ids' with it")
         if mask is not None and self._counts_tokens:
             _refuse_gaps(mask, written, count, chunk)
+        if self._counts_tokens and self._batch > 1 and chunk > 1 and (count > chunk or (written.rows and count > 1)):
+            raise RuntimeBindError(
+                "GroupQueryAttention takes several tokens behind others for a batch of 1 alone; make the state with "
+                "chunk=1"
+            )
         made = {n: converted(n, v, _DTYPES.get(self._inputs[n].type)) for n, v in values.items()}
         uneven = self._counts(made, count, written, chunk)
         self._axes.check(made, count, written.rows, chunk)
