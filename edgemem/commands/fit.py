@@ -16,11 +16,11 @@ from math import prod
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.errors import BudgetExceededError, ModelError, UnsupportedError
+from edgemem.commands.stateful_model import placed_if_possible
+from edgemem.errors import BudgetExceededError, ModelError
 from edgemem.formats import Bindings, Stateful, load_model, open_bytes
 from edgemem.model.dtypes import byte_size
 from edgemem.report.sizes import size_text
-from edgemem.runtime.onnxruntime.kept_states import check_equal
 from edgemem.system.child_call import ChildError, Message, call_child
 from edgemem.system.files import temporary_folder
 
@@ -137,7 +137,7 @@ def fit(
     margin = int(budget * _MARGIN_RATIO)
     target = budget - margin
     with temporary_folder() as folder:
-        model, file, changed = _kept(source, path, folder, {**known.dims, "batch": batch})
+        model, file, changed = placed_if_possible(source, path, folder, {**known.dims, "batch": batch})
         search = _Search(model, target, plan, known.dims, batch, most_context or MOST_CONTEXT, progress)
         run = _Run(file, [asdict(p) for p in search.pairs], dict(known.dims), batch, threads)
         progress("opening the model in a fresh process")
@@ -205,27 +205,6 @@ def _is_largest(row: FitRow, search: _Search) -> bool:
 def _chosen(rows: Sequence[FitRow]) -> FitRow:
     longest = max(row.context for row in rows)
     return max((row for row in rows if row.context >= longest * _WORTH_RATIO), key=lambda row: (row.chunk, row.context))
-
-
-def _kept(source: Any, path: Path, folder: Path, sizes: Mapping[str, int]) -> tuple[Any, Path, bool]:
-    """The model as `edgemem plan --state auto` writes it, its file, and whether it had to be changed.
-
-    The model as it is where that command refuses to change it.
-    """
-    if source.noted_states():
-        return source, path, False
-    pairs = source.states({})
-    if not pairs:
-        raise ModelError(f"{path.name} has no input that comes back as an output, so there is no cache to fit")
-    file = folder / path.name
-    try:
-        changed = source.with_states(pairs)
-        changed.save(file)
-        if any(pair.growth == "appended" for pair in pairs):
-            check_equal(path, file, pairs, sizes)
-    except UnsupportedError:
-        return source, path, False
-    return changed, file, True
 
 
 @dataclass(slots=True)
