@@ -118,12 +118,16 @@ def test_a_head_size_that_the_model_does_not_have_is_refused(tmp_path: Path) -> 
     for value in (*model.graph.input, *model.graph.output):
         if len(value.type.tensor_type.shape.dim) == 4:
             value.type.tensor_type.shape.dim[3].dim_param = "kv_cache_dim"
+    for node in model.graph.node:
+        if node.op_type == "GroupQueryAttention":
+            form: list[str | int] = ["batch", "sequence", 64]
+            model.graph.value_info.append(helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, form))
     onnx.save(model, tmp_path / "m.onnx")
     dims = [d.replace("past=63", "past=64") for d in DIMS]
     for state in ([], ["--state", "auto"]):
         made = run("plan", tmp_path / "m.onnx", *dims, *state, "--dim", "kv_cache_dim=256", "-o", tmp_path / "p.onnx")
         assert made.exit_code == 1
-        assert "its cache has 2 heads of size 256, and the operator 2 of size 16" in made.output
+        assert "has 2 heads of size 256, and GroupQueryAttention takes 2 of size 16; bind its" in made.output
         assert not (tmp_path / "p.onnx").exists()
     assert run("plan", tmp_path / "m.onnx", *dims, "--dim", "kv_cache_dim=16").exit_code == 0
 
