@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -298,3 +299,49 @@ def test_embeddings_are_given_in_feeds_and_cut(chunk: int, tmp_path: Path) -> No
         for wrong in (IDS, table[IDS]):
             with pytest.raises(RuntimeBindError, match=r"takes no tokens but 'inputs_embeds'.* give these in `feeds`"):
                 state.step(wrong)
+
+
+class _Interrupt(BaseException):
+    """As a signal handler raises one, at any line."""
+
+
+def _raising_at(number: int) -> Any:
+    """A trace function that raises at the nth line of the decoder's own code."""
+    seen = iter(range(number))
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if "onnxruntime/decoder" not in frame.f_code.co_filename:
+            return None
+        if event == "line" and next(seen, None) is None:
+            raise _Interrupt
+        return trace
+
+    return trace
+
+
+@pytest.mark.parametrize("begin", [0, 3])
+def test_an_interrupt_at_any_line_leaves_the_caches_as_they_were(begin: int, tmp_path: Path) -> None:
+    feeds = {"attention_mask": np.concatenate((np.ones((3, begin)), LEFT), axis=1)}
+    for session in files(decoder(positions=True), tmp_path):
+        state = edgemem.DecoderState(session, 64, batch=3, chunk=4)
+        if begin:
+            state.step(IDS[:, :begin])
+        known = state.fork().step(IDS, feeds)
+        for number in range(10_000):
+            before = sys.gettrace()
+            sys.settrace(_raising_at(number))
+            try:
+                made = state.step(IDS, feeds)
+            except _Interrupt:
+                made = None
+            finally:
+                sys.settrace(before)
+            if made is not None:
+                break
+            assert state.length == begin
+            if number % 7 == 0:
+                assert np.array_equal(state.fork().step(IDS, feeds), known)
+        assert number > 100
+        assert made is not None
+        assert np.array_equal(made, known)
+        assert state.length == begin + 9

@@ -190,7 +190,7 @@ class DecoderState:
             for number in range(count):
                 made[:, number] = self.step(following, later if number else feeds).argmax(axis=-1)
                 following = made[:, number : number + 1]
-        return made
+            return made
 
     def warm_up(self, feeds: Mapping[str, Any] | None = None) -> None:
         """Run the largest shapes, a chunk and single tokens that each end where full caches do, and forget them.
@@ -337,9 +337,9 @@ class DecoderState:
                 elif begin + part.shape[1] == count:
                     parts = [made[:, -1].copy()]
                 del made
-        if count > 1:
-            self._results.release(self._batch * (self._width or 0) * np.dtype(dtype_of(self._logits)).itemsize)
-        return np.concatenate(parts, axis=1) if whole else parts[-1]
+            if count > 1:
+                self._results.release(self._batch * (self._width or 0) * np.dtype(dtype_of(self._logits)).itemsize)
+            return np.concatenate(parts, axis=1) if whole else parts[-1]
 
     def _refuse_beyond(self, count: int) -> None:
         """Raise RuntimeBindError if the caches have no room for so many tokens more."""
