@@ -62,10 +62,12 @@ def fit(
 
     Counted are the process with the session open, the caches at their capacity, the planned arena of the larger of
     prefill and decode, the logits of a chunk, and the rest that a process was measured to take. 3 % of the budget stay
-    free, and loading has to be within it, too. Exit code 3 if not even a short context fits.
+    free, and loading has to be within it, too. The answer is measured with edgemem.DecoderState on an
+    edgemem.InferenceSession after warm_up(): other runners take more. Exit code 3 if not even a short context fits.
     """
     from edgemem import api
     from edgemem.cli.console import progress as progress_line
+    from edgemem.commands.fit import HOLDS_FOR
     from edgemem.commands.fit import fit as find_fit
     from edgemem.commands.genai_config import describe_decoder, genai_values, merge_config
     from edgemem.formats import Bindings
@@ -94,7 +96,7 @@ def fit(
             merge_config(output, whole)
         merge_config(output, values)
     if as_json:
-        click.echo(json.dumps({**dataclasses.asdict(made), "genai_config": values}, indent=1))
+        click.echo(json.dumps({**dataclasses.asdict(made), "holds_for": HOLDS_FOR, "genai_config": values}, indent=1))
     else:
         _show(made, values, context)
         if output:
@@ -103,12 +105,17 @@ def fit(
 
 def _show(made: Fit, values: Mapping[str, Mapping[str, object]], context: int | None) -> None:
     from edgemem.cli.console import console_for, print_table
+    from edgemem.commands.fit import HOLDS_FOR
     from edgemem.report.sizes import size_text
 
     best = made.best
     how = "estimated, not run" if made.measured is None else f"{size_text(made.measured)} measured in a fresh process"
     click.echo(f"context {best.context}, prefill chunk {best.chunk}: {how}, budget {size_text(made.budget)}")
     click.echo(f"caches {made.mode}: {made.reason}")
+    click.echo(f"The budget holds for {HOLDS_FOR}.")
+    click.echo(
+        "Without warm_up, on onnxruntime.InferenceSession or in onnxruntime-genai a process takes more: measure it."
+    )
     if made.changed:
         click.echo("These figures are for the file that `edgemem plan --state auto -o PLANNED.onnx` writes.")
         click.echo("A genai_config.json has to name that file as model.decoder.filename.")

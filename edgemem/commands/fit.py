@@ -6,15 +6,18 @@ The caches' bytes are exact. The arena is planned from the graph at several size
 its weights as ONNX Runtime keeps them, is measured; and so is the answer, in a fresh process, whose difference from the
 other terms is the rest. The search goes on from what that process took until an answer is measured to be within the
 budget, less a margin, because equal processes differ. The peak while the session is opened has to be within it, too.
+All of it is of edgemem's own session, warmed up; other runners take more.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import prod
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.errors import BudgetExceededError, ModelError, UnsupportedError
+from edgemem.commands.stateful_model import placed_if_possible
+from edgemem.errors import BudgetExceededError, ModelError
 from edgemem.formats import Bindings, Stateful, load_model, open_bytes
 from edgemem.model.dtypes import byte_size
 from edgemem.report.sizes import size_text
@@ -27,8 +30,9 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Model
 
-__all__ = ["CHUNKS", "Fit", "FitRow", "fit"]
+__all__ = ["CHUNKS", "HOLDS_FOR", "Fit", "FitRow", "fit"]
 
+HOLDS_FOR: Final = "edgemem.DecoderState on an edgemem.InferenceSession, after warm_up()"
 CHUNKS: Final = (1, 16, 64, 128, 256, 512, 1024)
 MOST_CONTEXT: Final = 1 << 15
 _STEP: Final = 8  # tokens between contexts that are tried
@@ -133,7 +137,7 @@ def fit(
     margin = int(budget * _MARGIN_RATIO)
     target = budget - margin
     with temporary_folder() as folder:
-        model, file, changed = _kept(source, path, folder)
+        model, file, changed = placed_if_possible(source, path, folder, {**known.dims, "batch": batch})
         search = _Search(model, target, plan, known.dims, batch, most_context or MOST_CONTEXT, progress)
         run = _Run(file, [asdict(p) for p in search.pairs], dict(known.dims), batch, threads)
         progress("opening the model in a fresh process")
@@ -203,22 +207,6 @@ def _chosen(rows: Sequence[FitRow]) -> FitRow:
     return max((row for row in rows if row.context >= longest * _WORTH_RATIO), key=lambda row: (row.chunk, row.context))
 
 
-def _kept(source: Any, path: Path, folder: Path) -> tuple[Any, Path, bool]:
-    """The model with its states in place, its file, and whether it had to be changed; the model as it is otherwise."""
-    if source.noted_states():
-        return source, path, False
-    pairs = source.states({})
-    if not pairs:
-        raise ModelError(f"{path.name} has no input that comes back as an output, so there is no cache to fit")
-    try:
-        changed = source.with_states(pairs)
-    except UnsupportedError:
-        return source, path, False
-    file = folder / path.name
-    changed.save(file)
-    return changed, file, True
-
-
 @dataclass(slots=True)
 class _Run:
     """The model in fresh processes."""
@@ -253,9 +241,13 @@ class _Run:
         try:
             made = call_child("edgemem.runtime.onnxruntime.fit_child", Message(task), timeout_s=_TIMEOUT_S)
         except ChildError as e:
-            raise ModelError(
-                f"the model does not run with a context of {context} and a chunk of {chunk}: {str(e)[:300]}; "
+            remedy = (
                 "give the context that it was made for (--context)"
+                if context > _LEAST
+                else "fit is for models that edgemem.DecoderState runs"
+            )
+            raise ModelError(
+                f"the model does not run with a context of {context} and a chunk of {chunk}: {str(e)[:300]}; {remedy}"
             ) from None
         return dict(made.data)
 
@@ -275,6 +267,8 @@ class _Search:
     ) -> None:
         self.pairs = model.noted_states() or model.states({})
         self.opened = 0
+        # GroupQueryAttention takes several tokens behind others only for one sequence.
+        self._is_single = batch > 1 and any(p.operator.endswith("GroupQueryAttention") for p in self.pairs)
         self.limit(max(most // _STEP * _STEP, _STEP))
         self._outline: bytes = model.outline()
         forms = model.declared()
@@ -305,7 +299,7 @@ class _Search:
     def limit(self, most: int) -> None:
         """Look for contexts of at most so many tokens from now on."""
         self.most = most
-        self.chunks = [c for c in CHUNKS if c <= most]
+        self.chunks = [c for c in CHUNKS if c <= most and (c == 1 or not self._is_single)]
 
     def open(self, row: FitRow, opened: int, peak: int) -> None:
         """Count what a process takes with its session open, and what running the smallest row adds to that."""
@@ -353,7 +347,7 @@ class _Search:
             return dim
         known = self._sizes.get(dim or "", self._batch if axis == 0 else None)
         if known is None:
-            raise ModelError(f"dimension {dim!r} of the caches is not known: give --dim {dim}=VALUE")
+            raise ModelError(f"dimension {dim!r} of the caches is not known: give --dim {quote(f'{dim}=VALUE')}")
         return known
 
     def _logits(self, chunk: int) -> int:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARENA",
+    "CACHES",
     "INPUTS",
     "OUTPUTS",
     "MemoryPart",
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 INPUTS: Final = "inputs"
+CACHES: Final = "caches, in place"
 ARENA: Final = "arena, workspace"
 OUTPUTS: Final = "outputs, in the pool"
 _PLACE_S: Final = 60.0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.commands import process_parts
 from edgemem.commands.process_parts import ARENA, MemoryPart, ServedFile
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem.formats import Bindings, load_model
+from edgemem.formats import Bindings, Stateful, load_model
 from edgemem.model.dtypes import byte_size
 from edgemem.model.ranges import in_ranges
 from edgemem.planning.model_plan import plan_model
@@ -99,6 +99,8 @@ def process_size(
 ) -> ProcessSize:
     """What processes with an `edgemem.InferenceSession` will take that has its plan.
 
+    Caches that the file's note keeps in place count once, as `edgemem.DecoderState` takes them.
+
     Args:
         path: an .onnx file.
         choices: values of dimensions, each a point of the answer.
@@ -117,6 +119,7 @@ def process_size(
     bound = [Bindings(each.dims, each.input_shapes) for each in bound]
     shapes = [{name: resolve(name, form, each) for name, (_, form) in model.forms.items()} for each in bound]
     plans = [_planned(path, each) for each in bound]
+    in_place = _in_place(path)
     arenas: dict[int, MemoryPart] = {}
     with temporary_folder() as folder:
         task = model.task(folder, configuration="edgemem", dims={}, threads=threads, share=False, record="first-run")
@@ -155,11 +158,13 @@ def process_size(
             of, _ = plans[base] or (0, 0)
             ratio = arenas[base].size / of if of else 1.0
             arenas[k] = MemoryPart(ARENA, int(planned * ratio), f"planned x{ratio:.2f}")
-        fed = sum(byte_size(model.forms[name][0], prod(shape)) for name, shape in shapes[k].items())
+        fed = {name: byte_size(model.forms[name][0], prod(shape)) for name, shape in shapes[k].items()}
+        kept = sum(size for name, size in fed.items() if name in in_place)
         of_runs = (
-            MemoryPart(process_parts.INPUTS, fed, _COMPUTED),
+            MemoryPart(process_parts.INPUTS, sum(fed.values()) - kept, _COMPUTED),
+            *([MemoryPart(process_parts.CACHES, kept, _COMPUTED)] if kept else []),
             arenas[k],
-            MemoryPart(process_parts.OUTPUTS, outputs, _COMPUTED),
+            MemoryPart(process_parts.OUTPUTS, max(outputs - kept, 0), _COMPUTED),
         )
         points.append(SizePoint(dict(dims), (*opened_once, *of_runs)))
     return ProcessSize(tuple(points), processes, threads, max(peaks))
@@ -191,6 +196,13 @@ def _planned(path: Path, bindings: Bindings) -> tuple[int, int] | None:
     outputs = [graph.tensors[i] for i in graph.outputs]
     best = planset.best_offsets
     return best.size if best is not None else 0, sum(t.size for t in outputs if t.kind == "activation")
+
+
+def _in_place(path: Path) -> frozenset[str]:
+    """The inputs that the file's note keeps in one buffer with an output each: the caches of a decoder."""
+    model = load_model(path)
+    pairs = model.noted_states() if isinstance(model, Stateful) else ()
+    return frozenset(pair.past for pair in pairs if pair.growth == "in_place")
 
 
 def _stored(plans: Sequence[PlanSet], shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int] | None) -> int:

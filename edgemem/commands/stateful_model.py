@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.errors import ModelError
+from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Model, Stateful, load
 from edgemem.passes.protocol import PassContext
-from edgemem.runtime.onnxruntime.kept_states import keep_states
+from edgemem.runtime.onnxruntime.kept_states import check_equal, keep_states
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Bindings, RecordFile
 
-__all__ = ["open_with_states"]
+__all__ = ["open_with_states", "placed_if_possible"]
 
 
 def open_with_states(
@@ -48,3 +48,32 @@ def open_with_states(
     model = keep_states(opened, patterns, context)
     pairs = model.noted_states() if isinstance(model, Stateful) else ()
     return model, {pair.past: pair.present for pair in pairs if pair.growth == "in_place"}
+
+
+def placed_if_possible(source: Any, path: Path, folder: Path, sizes: Mapping[str, int]) -> tuple[Any, Path, bool]:
+    """The model as `edgemem plan --state auto` writes it, its file, and whether it had to be changed.
+
+    It is the model as it is where that command refuses to change it.
+
+    Args:
+        source: a `Stateful` model.
+        path: its file.
+        folder: where a changed file is put.
+        sizes: values of its dimensions, by name.
+
+    Raises ModelError for a model without caches.
+    """
+    if source.noted_states():
+        return source, path, False
+    pairs = source.states({})
+    if not pairs:
+        raise ModelError(f"{path.name} has no input that comes back as an output, so there is no cache to fit")
+    file = folder / path.name
+    try:
+        changed = source.with_states(pairs)
+        changed.save(file)
+        if any(pair.growth == "appended" for pair in pairs):
+            check_equal(path, file, pairs, sizes)
+    except UnsupportedError:
+        return source, path, False
+    return changed, file, True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,5 +110,5 @@ def _resolved(declared: Mapping[str, Sequence[int | str | None]], bindings: Bind
 def _flags(name: str, shape: Sequence[int | str | None]) -> list[str]:
     """The flags that bind a shape: one a symbol, or the whole shape where there is something without a name."""
     if all(isinstance(d, str) or (d is not None and d >= 0) for d in shape):
-        return [f"--dim {d}=VALUE" for d in shape if isinstance(d, str)]
+        return [f"--dim {quote(f'{d}=VALUE')}" for d in shape if isinstance(d, str)]
     return [f"--input-shape {name}={','.join(str(d) if isinstance(d, int) and d >= 0 else 'N' for d in shape)}"]

@@ -140,6 +140,20 @@ def test_prefill_and_decode_share_one_arena_after_a_warm_up(*, placed: bool, tmp
         assert session.memory.arena == session.memory.planned
 
 
+@pytest.mark.parametrize("placed", [True, False])
+def test_a_prompt_that_fills_the_caches_is_inside_the_plan_of_a_warm_up(*, placed: bool, tmp_path: Path) -> None:
+    path = in_place(decoder(), tmp_path)
+    path = path if placed else str(tmp_path / "decoder.onnx")
+    with edgemem.InferenceSession(path, cache=False) as session:
+        state = edgemem.DecoderState(session, 96, chunk=32)
+        state.warm_up()
+        before = session.memory
+        state.step(np.arange(96) % 40)
+        after = session.memory
+        assert (after.replans, after.bails) == (before.replans, before.bails)
+        assert after.replayed - before.replayed == 3
+
+
 def test_several_sequences_share_a_session(tmp_path: Path) -> None:
     model = decoder()
     session = plain_session(in_place(model, tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -263,3 +264,84 @@ def test_grouped_query_attention_pads_on_the_right_alone(tmp_path: Path) -> None
     state.step(IDS, {"attention_mask": RIGHT})
     with pytest.raises(RuntimeBindError, match="one token at a time"):
         state.step(IDS[:, :2])
+
+
+def test_grouped_query_attention_of_a_batch_takes_single_tokens_behind_others(tmp_path: Path) -> None:
+    exported, placed = files(decoder("gqa"), tmp_path)
+    state = edgemem.DecoderState(placed, 64, batch=3, chunk=16)
+    with pytest.raises(RuntimeBindError, match="behind others for a batch of 1 alone; make the state with chunk=1"):
+        state.warm_up()
+    state.step(IDS)
+    with pytest.raises(RuntimeBindError, match="make the state with chunk=1"):
+        state.step(IDS[:, :2])
+    state = edgemem.DecoderState(placed, 64, batch=3, chunk=1)
+    state.warm_up()
+    state.step(IDS)
+    assert close(state.step(IDS[:, :2]), edgemem.DecoderState(exported, 64, batch=3).step(np.c_[IDS, IDS[:, :2]]))
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 64])
+def test_embeddings_are_given_in_feeds_and_cut(chunk: int, tmp_path: Path) -> None:
+    known = edgemem.DecoderState(plain_session(decoder()), 64, batch=3).step(IDS)
+    model = decoder()
+    look_up = next(node for node in model.graph.node if "input_ids" in node.input and node.op_type == "Gather")
+    table = next(numpy_helper.to_array(t) for t in model.graph.initializer if t.name == look_up.input[0])
+    made = look_up.output[0]
+    model.graph.node.remove(look_up)
+    for node in model.graph.node:
+        for k, name in enumerate(node.input):
+            node.input[k] = "inputs_embeds" if name in (made, "input_ids") else name
+    embeds = helper.make_tensor_value_info("inputs_embeds", TensorProto.FLOAT, ["batch", "sequence", table.shape[1]])
+    model.graph.input[0].CopyFrom(embeds)
+    for session in files(model, tmp_path):
+        state = edgemem.DecoderState(session, 64, batch=3, chunk=chunk)
+        assert close(state.step(np.zeros_like(IDS), {"inputs_embeds": table[IDS]}), known)
+        for wrong in (IDS, table[IDS]):
+            with pytest.raises(RuntimeBindError, match=r"takes no tokens but 'inputs_embeds'.* give these in `feeds`"):
+                state.step(wrong)
+
+
+class _Interrupt(BaseException):
+    """As a signal handler raises one, at any line."""
+
+
+def _raising_at(number: int) -> Any:
+    """A trace function that raises at the nth line of the decoder's own code."""
+    seen = iter(range(number))
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if "onnxruntime/decoder" not in frame.f_code.co_filename:
+            return None
+        if event == "line" and next(seen, None) is None:
+            raise _Interrupt
+        return trace
+
+    return trace
+
+
+@pytest.mark.parametrize("begin", [0, 3])
+def test_an_interrupt_at_any_line_leaves_the_caches_as_they_were(begin: int, tmp_path: Path) -> None:
+    feeds = {"attention_mask": np.concatenate((np.ones((3, begin)), LEFT), axis=1)}
+    for session in files(decoder(positions=True), tmp_path):
+        state = edgemem.DecoderState(session, 64, batch=3, chunk=4)
+        if begin:
+            state.step(IDS[:, :begin])
+        known = state.fork().step(IDS, feeds)
+        for number in range(10_000):
+            before = sys.gettrace()
+            sys.settrace(_raising_at(number))
+            try:
+                made = state.step(IDS, feeds)
+            except _Interrupt:
+                made = None
+            finally:
+                sys.settrace(before)
+            if made is not None:
+                break
+            assert state.length == begin
+            if number % 7 == 0:
+                assert np.array_equal(state.fork().step(IDS, feeds), known)
+        assert number > 100
+        assert made is not None
+        assert np.array_equal(made, known)
+        assert state.length == begin + 9

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import edgemem
@@ -268,3 +269,78 @@ def test_the_command_refuses_what_does_not_go_together(tmp_path: Path) -> None:
     assert (text.exit_code, "'past' is not PAST=PRESENT" in text.output) == (2, True)
     wrong = CliRunner().invoke(main, [*plan, "--state", "auto"])
     assert (wrong.exit_code, "leave --state out" in wrong.output) == (1, True)
+
+
+def test_a_state_that_is_made_anew_at_every_run_is_refused(tmp_path: Path) -> None:
+    """A rolling window and the state of a GRU: both have the size of their input, and no row is added to it."""
+    rng = np.random.default_rng(0)
+    weights = [numpy_helper.from_array(rng.standard_normal((1, 12, 4)).astype(np.float32), name) for name in "WR"]
+    bounds = [numpy_helper.from_array(np.array([v]), n) for n, v in (("start", 2), ("end", 18), ("axis", 1))]
+
+    def value(name: str, *dims: int) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+
+    gru = helper.make_node("GRU", ["x", "W", "R", "", "", "h0"], ["y", "hn"], hidden_size=4)
+    recurrent = helper.make_graph(
+        [gru], "g", [value("x", 3, 1, 4), value("h0", 1, 1, 4)], [value("y", 3, 1, 1, 4), value("hn", 1, 1, 4)], weights
+    )
+    nodes = [
+        helper.make_node("Concat", ["window", "x"], ["all"], axis=1),
+        helper.make_node("Slice", ["all", "start", "end", "axis"], ["next"]),
+    ]
+    rolling = helper.make_graph(
+        nodes, "g", [value("x", 1, 2, 8), value("window", 1, 16, 8)], [value("next", 1, 16, 8)], bounds
+    )
+    for graph, state, by in ((recurrent, "h0=hn", "GRU"), (rolling, "window=next", "Slice")):
+        path = tmp_path / "m.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+        made = CliRunner().invoke(main, ["plan", str(path), "--state", state, "--no-record"], terminal_width=80)
+        assert made.exit_code == 1
+        assert f"is made anew by {by} at every run" in made.output
+
+
+def test_a_named_state_is_added_to_those_that_are_found_and_one_that_a_note_lacks_is_refused(tmp_path: Path) -> None:
+    onnx.save(decoder(sizes=Sizes(layers=1)), tmp_path / "m.onnx")
+    sizes = [f"--dim={name}={value}" for name, value in SIZES.items()]
+    state = "past_key_values.0.key=present.0.key"
+    plan = ["plan", str(tmp_path / "m.onnx"), "--no-record", *sizes]
+    both = CliRunner().invoke(main, [*plan, "--state", "auto", "--state", state])
+    assert "2 states" in both.output
+    noted = str(tmp_path / "noted.onnx")
+    assert CliRunner().invoke(main, [*plan, "--state", "auto", "-o", noted]).exit_code == 0
+    again = ["plan", noted, "--no-record", *sizes[:2], sizes[3], "--dim", "capacity=8"]
+    assert CliRunner().invoke(main, [*again, "--state", state]).exit_code == 0
+    made = CliRunner().invoke(main, [*again, "--state", "past_key_values.0.key=present.0.value"])
+    assert made.exit_code == 1
+    assert "the file has a note of its states, without 'past_key_values.0.key' = 'present.0.value'" in made.output
+
+
+@pytest.mark.parametrize("total", ["past + sequence", "sequence+past", "past + 2"])
+def test_the_capacity_is_a_sum_where_the_model_has_one(total: str, tmp_path: Path) -> None:
+    """As exporters name the length after a run."""
+    model = decoder(sizes=Sizes(layers=1))
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param == "total":
+                dim.dim_param = total if value.name.startswith("present") else "masked"
+    dims = {"batch": 1, "sequence": 2, "past": 6, "masked": 8}
+    before = opened(model, tmp_path, dims)
+    assert before.with_states(before.states({})).bindings.dims["capacity"] == 8
+
+
+def test_what_an_error_proposes_for_a_dimension_can_be_given_to_a_shell(tmp_path: Path) -> None:
+    model = decoder(sizes=Sizes(layers=1))
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param == "total":
+                dim.dim_param = "past + sequence"
+    onnx.save(model, tmp_path / "m.onnx")
+    plan = ["plan", str(tmp_path / "m.onnx"), "--no-record", "--state", "auto"]
+    known = ["--dim", "batch=1", "--dim", "sequence=1", "--dim", "past=6"]
+    refused = CliRunner().invoke(main, [*plan, *known])
+    assert refused.exit_code == 1
+    proposed = [shlex.split(each)[0] for each in refused.output.split("--dim ")[1:]]
+    assert [each.split("=")[0] for each in proposed][:1] == ["past + sequence"]
+    assert CliRunner().invoke(main, [*plan, *known, "--dim", proposed[0].replace("VALUE", "7")]).exit_code == 0
+    wrong = CliRunner().invoke(main, [*plan, "--dim", "total=7"])
+    assert "no dimension is called 'total'; the model has batch, capacity, past + sequence, sequence" in wrong.output

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from edgemem.errors import ModelError
 from edgemem_converters.onnx.calls import RuleError, TypedNode
 from edgemem_converters.onnx.scopes import tensor_type
 
@@ -83,6 +84,13 @@ def _group_query_attention(call: TypedNode) -> _Types:
     total = int(value.item()) if value is not None and value.size == 1 else None
     for past in (3, 4):
         before = call.dims(past, 4) if call.has(past) else [batch, kept, 0, size]
+        # A cache of another type is quantised, and may have several numbers in one element.
+        if call.has(past) and call.elem(past) == call.elem(0) and before[1::2] != [kept, size]:
+            # Not left to the shapes that the file declares: with the symbol bound otherwise, they would hide it.
+            raise ModelError(
+                f"{call.node.input[past]!r} has {before[1]} heads of size {before[3]}, and GroupQueryAttention takes "
+                f"{kept} of size {size}; bind its dimensions to that (--dim)"
+            )
         present = None if total is None else max(total, before[2])
         made.append(tensor_type(call.elem(past if call.has(past) else 0), [*before[:2], present, before[3]]))
     return made

@@ -86,7 +86,7 @@ class Symbols:
     def check_used(self, dims: Iterable[str]) -> None:
         """Raise ModelError for a name that stands for no dimension, listing those that do."""
         if wrong := sorted(set(dims) - self.declared - self.met):
-            known = join_names(sorted(self.declared | self.met)) or "no symbols at all"
+            known = join_names([*sorted(self.declared), *sorted(self.met - self.declared)]) or "no symbols at all"
             raise ModelError(f"no dimension is called {join_names(map(repr, wrong))}; the model has {known}")
 
 

@@ -23,7 +23,7 @@ from edgemem.model.states import StatePair
 from edgemem_converters.onnx.functions import bodies_of
 from edgemem_converters.onnx.node_writer import NodeWriter
 from edgemem_converters.onnx.scopes import op_type
-from edgemem_converters.onnx.states import declared_dims, source_of, writers
+from edgemem_converters.onnx.states import APPENDING, declared_dims, source_of, writers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -78,8 +78,7 @@ def carried_over(bindings: Bindings, changed: Sequence[StatePair], before: Graph
     """
     dims = dict(bindings.dims)
     for pair in changed:
-        length = _length(before, pair)
-        known = dims.get(length) if isinstance(length, str) else length
+        known = _value(_length(before, pair), bindings.dims)
         if known is not None and dims.setdefault(CAPACITY, known) < known:
             raise ModelError(
                 f"{CAPACITY}={dims[CAPACITY]} has no room for {pair.present!r}, which has {known} rows; bind "
@@ -106,12 +105,26 @@ def _length(forms: GraphForms, pair: StatePair) -> int | str | None:
     return dims[pair.axis] if pair.axis < len(dims) else None
 
 
+def _value(length: int | str | None, dims: Mapping[str, int]) -> int | None:
+    """A length that is bound, or a sum of such, as exporters write it: `past + sequence`; None for another."""
+    if not isinstance(length, str) or length in dims:
+        return dims.get(length) if isinstance(length, str) else length
+    terms = [term.strip() for term in length.split("+")]
+    sizes = [int(term) if term.isdecimal() else dims.get(term) for term in terms]
+    return None if len(terms) < 2 or None in sizes else sum(size for size in sizes if size is not None)
+
+
 def _check(model: ModelProto, pairs: Sequence[StatePair]) -> None:
     other = next((pair for pair in pairs if pair.operator != "Concat"), None)
     if other is not None:
+        remedy = (
+            "the caches then take turns in two buffers"
+            if other.operator in APPENDING
+            else "if it does not grow by every token, DecoderState does not run it; a session does"
+        )
         raise UnsupportedError(
             f"{other.present!r} is written by {other.operator or 'no operator'}, and only a Concat of a cache and its "
-            "new rows is changed; leave --state out: the caches then take turns in two buffers"
+            f"new rows is changed; leave --state out: {remedy}"
         )
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     if version < _LEAST_OPSET:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.states import Growth
 
-__all__ = ["declared_dims", "find_pairs", "source_of", "writers"]
+__all__ = ["APPENDING", "declared_dims", "find_pairs", "source_of", "writers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,11 @@ _SHARING: Final[Mapping[str, tuple[_Role, ...]]] = {
     "com.microsoft::DecoderMaskedSelfAttention": (_Role(4, 1, 3, "appended"),),
     "com.microsoft::DecoderMaskedMultiHeadAttention": (_Role(5, 1, 2, "appended"), _Role(6, 2, 2, "appended")),
 }
+
+# Operators whose results are a cache with new rows behind it.
+APPENDING: Final = frozenset(
+    kind for kind, roles in (*_ROLES.items(), *_SHARING.items()) if roles[0].growth == "appended"
+)
 
 
 def find_pairs(graph: GraphProto, patterns: Mapping[str, str]) -> tuple[StatePair, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
 from edgemem.errors import UnknownShapeError
@@ -77,4 +78,4 @@ def _flags(inputs: Sequence[str], types: Mapping[str, TypeProto]) -> tuple[list[
         if own or dims is None:
             shapes.append(f"--input-shape {name}={','.join('N' if d in own else str(d) for d in dims or ('SHAPE',))}")
         symbols |= dict.fromkeys(d for d in dims or () if isinstance(d, str) and d not in own)
-    return [*(f"--dim {s}=VALUE" for s in symbols), *shapes], list(symbols)
+    return [*(f"--dim {quote(f'{s}=VALUE')}" for s in symbols), *shapes], list(symbols)

@@ -190,10 +190,10 @@ class DecoderState:
             for number in range(count):
                 made[:, number] = self.step(following, later if number else feeds).argmax(axis=-1)
                 following = made[:, number : number + 1]
-        return made
+            return made
 
     def warm_up(self, feeds: Mapping[str, Any] | None = None) -> None:
-        """Run the largest shapes, a chunk and single tokens at the end of full caches, and forget them.
+        """Run the largest shapes, a chunk and single tokens that each end where full caches do, and forget them.
 
         An `edgemem.InferenceSession` then has one plan that every later run fits into, so that prefill and decode share
         one arena, as large as the larger of them needs. With another session it changes nothing.
@@ -202,15 +202,14 @@ class DecoderState:
         """
         if self.length:
             raise RuntimeBindError("there are tokens in the caches; warm up first, or reset the state")
-        singles = min(_WARM_STEPS, self._capacity - self._chunk)
-        begin = self._capacity - self._chunk - singles
-        self._budget.claim(self, self._private(begin if self._in_place else 0, self._capacity), "warming up")
+        places = [self._capacity - count for count in (self._chunk, *range(min(_WARM_STEPS, self._capacity), 0, -1))]
+        self._budget.claim(self, self._private(min(places) if self._in_place else 0, self._capacity), "warming up")
         learning = getattr(self._session, "learning", nullcontext)
         try:
             with learning():
                 for _ in range(_WARM_ROUNDS):
-                    self.skip(begin)
-                    for count in (self._chunk, *[1] * singles):
+                    for count, place in zip((self._chunk, *[1] * _WARM_STEPS), places, strict=False):
+                        self._written = Written(place)
                         ids = np.ones((self._batch, count), self._inputs.tokens_dtype)
                         self._run(ids, self._inputs.given(feeds, count, self._written, self._chunk), 0)
                     self.reset()
@@ -315,10 +314,10 @@ class DecoderState:
     def _decode(self, tokens: ArrayLike, feeds: Mapping[str, Any] | None, *, whole: bool) -> NDArray[Any]:
         self._refuse_closed()
         ids = np.asarray(tokens)
+        self._inputs.refuse_tokens(ids, feeds)
         ids = np.broadcast_to(ids, (self._batch, len(ids))) if ids.ndim == 1 else ids
         if ids.ndim != 2 or ids.shape[0] != self._batch or not ids.shape[1]:
             raise RuntimeBindError(f"tokens are [{self._batch}, n] with one token or more, not {list(ids.shape)}")
-        self._inputs.refuse_tokens(ids, feeds)
         count = ids.shape[1]
         self._refuse_beyond(count)
         given = self._inputs.given(feeds, count, self._written, self._chunk)
@@ -338,9 +337,9 @@ class DecoderState:
                 elif begin + part.shape[1] == count:
                     parts = [made[:, -1].copy()]
                 del made
-        if count > 1:
-            self._results.release(self._batch * (self._width or 0) * np.dtype(dtype_of(self._logits)).itemsize)
-        return np.concatenate(parts, axis=1) if whole else parts[-1]
+            if count > 1:
+                self._results.release(self._batch * (self._width or 0) * np.dtype(dtype_of(self._logits)).itemsize)
+            return np.concatenate(parts, axis=1) if whole else parts[-1]
 
     def _refuse_beyond(self, count: int) -> None:
         """Raise RuntimeBindError if the caches have no room for so many tokens more."""

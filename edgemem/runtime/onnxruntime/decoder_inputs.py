@@ -75,6 +75,7 @@ class KnownInputs:
             raise RuntimeBindError(f"no input is for tokens; there are {', '.join(map(repr, others)) or 'none'}")
         self.tokens = candidates[0]
         self.tokens_dtype = _DTYPES.get(others[self.tokens].type, np.int64)
+        self._takes_embeddings = np.issubdtype(self.tokens_dtype, np.floating)
         self.tokens_dim = others[self.tokens].shape[1] if len(others[self.tokens].shape) > 1 else None
         self._counts_tokens = any(p.operator.endswith("GroupQueryAttention") for p in pairs)
         in_place = [p for p in pairs if p.growth == "in_place" and not self._counts_tokens]
@@ -98,7 +99,7 @@ class KnownInputs:
 
     def refuse_tokens(self, ids: NDArray[Any], feeds: Mapping[str, Any] | None) -> None:
         """Raise RuntimeBindError for what is no token, and for tokens where the model takes their embeddings."""
-        if np.issubdtype(self.tokens_dtype, np.floating) and self.tokens not in (feeds or {}):
+        if self._takes_embeddings and self.tokens not in (feeds or {}):
             raise RuntimeBindError(
                 f"the model takes no tokens but {self.tokens!r}, {list(self._inputs[self.tokens].shape)}: give these "
                 "in `feeds`, and as many zeros as tokens"
@@ -121,6 +122,11 @@ class KnownInputs:
             raise RuntimeBindError(f"{MASK!r} does not tell the positions of tokens; give 'position_ids' with it")
         if mask is not None and self._counts_tokens:
             _refuse_gaps(mask, written, count, chunk)
+        if self._counts_tokens and self._batch > 1 and chunk > 1 and (count > chunk or (written.rows and count > 1)):
+            raise RuntimeBindError(
+                "GroupQueryAttention takes several tokens behind others for a batch of 1 alone; make the state with "
+                "chunk=1"
+            )
         made = {n: converted(n, v, _DTYPES.get(self._inputs[n].type)) for n, v in values.items()}
         uneven = self._counts(made, count, written, chunk)
         self._axes.check(made, count, written.rows, chunk)

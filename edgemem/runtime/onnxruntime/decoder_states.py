@@ -39,6 +39,12 @@ def pairs_of(
             "no input is the output of the run before by its name, such as past_key_values.0.key and present.0.key; "
             "name the pairs (`states`), or export the model with caches"
         )
+    anew = next((p for p in pairs if p.growth == "replaced"), None)
+    if anew is not None:
+        raise RuntimeBindError(
+            f"{anew.present!r} has the size of {anew.past!r}, and no rows are added to it; DecoderState has caches of "
+            "tokens alone: run the model with a session"
+        )
     missing = next((p for p in pairs if p.past not in inputs or p.present not in outputs), None)
     if missing is not None:
         raise RuntimeBindError(f"the model has no state {missing.past!r} = {missing.present!r}")

@@ -15,9 +15,11 @@ import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * A session of ONNX Runtime whose memory is planned: intermediate tensors, results and the workspace of kernels come
@@ -62,6 +64,7 @@ public final class PlannedModel implements AutoCloseable {
   private final List<Port> inputs = new ArrayList<>();
   private final Map<String, ByteBuffer> buffers = new LinkedHashMap<>();
   private final Map<String, OnnxTensor> tensors = new LinkedHashMap<>();
+  private final Set<String> filled = new HashSet<>(); // inputs that have values
   private final Latency latency = new Latency();
   private List<Port> outputs = Collections.emptyList();
   private PlanFile plan;
@@ -125,7 +128,6 @@ public final class PlannedModel implements AutoCloseable {
   }
 
   private void bindInputs(Options options) throws OrtException {
-    int seed = 0;
     for (Map.Entry<String, NodeInfo> entry : session.getInputInfo().entrySet()) {
       String name = entry.getKey();
       if (!(entry.getValue().getInfo() instanceof TensorInfo)) {
@@ -138,7 +140,6 @@ public final class PlannedModel implements AutoCloseable {
       long[] shape = Shapes.bind(name, info.getShape(), info.getDimensionNames(), options, notes);
       Port port = new Port(name, info.type.name(), shape);
       ByteBuffer buffer = Values.allocate(info.type, port.elements());
-      Values.fillSeeded(info.type, buffer, port.elements(), seed++);
       inputs.add(port);
       buffers.put(name, buffer);
       tensors.put(name, OnnxTensor.createTensor(environment, buffer, shape, info.type));
@@ -157,19 +158,29 @@ public final class PlannedModel implements AutoCloseable {
   }
 
   /**
-   * Runs the model. An input that is not given keeps what it had: made-up values at first.
+   * Runs the model. An input that is not given keeps what it had in the run before.
    *
    * @param given values of inputs by name, each as many as the input has elements, from position to limit
    * @return the outputs by name, converted to floats; an output that is no tensor of numbers is left out
    * @throws OrtException an operator failed
-   * @throws IllegalArgumentException there is no such input, or it has another number of elements
+   * @throws IllegalArgumentException there is no such input, it has another number of elements, or another one has no
+   *     values yet; nothing is changed then
    */
   public synchronized Map<String, float[]> run(Map<String, FloatBuffer> given) throws OrtException {
-    if (isClosed) {
-      throw new IllegalStateException("the model is closed");
+    refuseClosed();
+    for (Map.Entry<String, FloatBuffer> entry : given.entrySet()) {
+      check(entry.getKey(), entry.getValue());
+    }
+    for (String name : tensors.keySet()) {
+      if (!filled.contains(name) && !given.containsKey(name)) {
+        throw new IllegalArgumentException(
+            "input " + name + " has no values: give them, or call fillInputs() for a trial with made-up ones");
+      }
     }
     for (Map.Entry<String, FloatBuffer> entry : given.entrySet()) {
-      feed(entry.getKey(), entry.getValue());
+      String name = entry.getKey();
+      Values.fill(tensors.get(name).getInfo().type, buffers.get(name), entry.getValue());
+      filled.add(name);
     }
     if (memory == null) {
       return compute();
@@ -184,7 +195,24 @@ public final class PlannedModel implements AutoCloseable {
     return results;
   }
 
-  private void feed(String name, FloatBuffer values) {
+  /** Gives every input made-up values, the same on every device: to measure a model, or to compare two devices. */
+  public synchronized void fillInputs() {
+    refuseClosed();
+    int seed = 0;
+    for (Port port : inputs) {
+      TensorInfo info = tensors.get(port.name).getInfo();
+      Values.fillSeeded(info.type, buffers.get(port.name), port.elements(), seed++);
+      filled.add(port.name);
+    }
+  }
+
+  private void refuseClosed() {
+    if (isClosed) {
+      throw new IllegalStateException("the model is closed");
+    }
+  }
+
+  private void check(String name, FloatBuffer values) {
     OnnxTensor tensor = tensors.get(name);
     if (tensor == null) {
       throw new IllegalArgumentException("there is no input " + name + ", there are " + tensors.keySet());
@@ -194,7 +222,6 @@ public final class PlannedModel implements AutoCloseable {
       throw new IllegalArgumentException(
           "input " + name + " has " + info.getNumElements() + " elements, not " + values.remaining());
     }
-    Values.fill(info.type, buffers.get(name), values);
   }
 
   /** The run itself; results are copied, and their memory is back in the arena when it returns. */

@@ -118,6 +118,26 @@ final class LibraryTests {
     }
   }
 
+  static void testAnInputWithoutValuesIsRefusedAndNothingIsChanged() throws OrtException {
+    try (PlannedModel model = model("in x FLOAT 2\nin t FLOAT 2\nout y FLOAT", plain())) {
+      String why = " has no values: give them, or call fillInputs() for a trial with made-up ones";
+      Check.equal("input x" + why, Check.refusal(IllegalArgumentException.class, () -> model.run(NOTHING)));
+      FloatBuffer one = FloatBuffer.wrap(new float[] {1, 2});
+      for (int k = 0; k < 2; k++) {
+        Check.equal(
+            "input t" + why,
+            Check.refusal(IllegalArgumentException.class, () -> model.run(Collections.singletonMap("x", one))));
+      }
+      Check.equal(
+          "input x" + why,
+          Check.refusal(IllegalArgumentException.class, () -> model.run(Collections.singletonMap("t", one))));
+      model.fillInputs();
+      float[] made = model.run(NOTHING).get("y");
+      Check.equal(true, made[0] != 3 && Arrays.equals(made, model.run(NOTHING).get("y")));
+      Check.equal("[3.0, 5.0]", Arrays.toString(model.run(Collections.singletonMap("x", one)).get("y")));
+    }
+  }
+
   static void testOpenDimensionsAreToldAndBound() throws OrtException {
     PlannedModel.Options options = plain();
     options.dims.put("H", 8L);
@@ -196,17 +216,20 @@ final class LibraryTests {
 
   static void testNothingIsLeftAfterClose() throws OrtException {
     PlannedModel model = model("in x FLOAT 3\nin t FLOAT 2\nout y FLOAT", plain());
+    model.fillInputs();
     model.run(NOTHING);
     Check.equal("2 tensors, 1 sessions, 0 options", Alive.told());
     model.close();
     model.close();
     Check.equal("0 tensors, 0 sessions, 0 options", Alive.told());
     Check.equal("the model is closed", Check.refusal(IllegalStateException.class, () -> model.run(NOTHING)));
+    Check.equal("the model is closed", Check.refusal(IllegalStateException.class, model::fillInputs));
     Check.equal(0, model.places().size());
   }
 
   static void testARunThatFailsLeavesNothing() throws OrtException {
     try (PlannedModel model = model("fails\nin x FLOAT 1\nout y FLOAT", plain())) {
+      model.fillInputs();
       Check.equal("the run failed", Check.refusal(OrtException.class, () -> model.run(NOTHING)));
       Check.equal("", model.outputDigest());
     }

@@ -14,7 +14,7 @@ import java.util.Map;
 final class Report {
   private static final int RUNS = 21;
   private static final int SHOWN = 4;
-  private static final Map<String, FloatBuffer> MADE_UP = Collections.emptyMap();
+  private static final Map<String, FloatBuffer> NO_OTHERS = Collections.emptyMap();
 
   private Report() {}
 
@@ -60,11 +60,12 @@ final class Report {
     return new PlannedModel(model, options);
   }
 
-  /** Runs the model with values that it makes up; put your own into the map. */
+  /** Runs the model with made-up values; put your own into the map instead. */
   private static Map<String, float[]> run(PlannedModel model) throws OrtException {
-    Map<String, float[]> outputs = model.run(MADE_UP);
+    model.fillInputs();
+    Map<String, float[]> outputs = model.run(NO_OTHERS);
     for (int i = 1; i < RUNS; i++) {
-      outputs = model.run(MADE_UP);
+      outputs = model.run(NO_OTHERS);
     }
     return outputs;
   }
