@@ -10,7 +10,7 @@ from edgemem.commands.outcome import Outcome
 from edgemem.errors import PlanError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.differences import same
-from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.feeds import complete_feeds, sized_by
 from edgemem.runtime.onnxruntime.baked_file import in_one_line, metadata_for, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.bound_arena import OrtDevice
 from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
@@ -45,7 +45,7 @@ def run(
 
     Args:
         model: an .onnx file.
-        feeds: inputs by name; made up otherwise (`edgemem.runtime.feeds.make_feeds`).
+        feeds: inputs by name; those that are not given are made up (`edgemem.runtime.feeds.complete_feeds`).
         bindings: sizes of made-up inputs; what is not given is as in the plan that is in the file.
         executor: `replay`, an ordinary session whose requests are served from a plan of its recording, or
             `io-binding`, which runs the plan of the graph that is in the file node by node.
@@ -68,8 +68,9 @@ def run(
     data = read_onnx(model, "run")
     parts = onnx_editor().parts(data, model.parent)
     memory: Any
+    forms = parts.input_forms()
     given = bindings or Bindings()
-    values = dict(feeds) if feeds else make_feeds(parts.input_forms(), planned_bindings(data, given))
+    values = complete_feeds(forms, feeds, planned_bindings(data, sized_by(forms, feeds or {}, given)))
     with in_one_line(model):
         if executor == "replay":
             with InferenceSession(str(model), options, providers, poison=poison, background=False) as session:

@@ -41,7 +41,7 @@ def add_recording(
 
     Args:
         planned: an .onnx file.
-        feeds: inputs by name; made up otherwise.
+        feeds: inputs by name; those that are not given are made up.
         bindings: sizes of made-up inputs; what is not given is as in the plan that is in the file.
         threads: of one operator; 0 is as many as a session has by default, in an app 1. Sessions with others try the
             plan, too.
@@ -80,7 +80,8 @@ def add_recording_if_possible(
 
     Args:
         planned: as for `add_recording`.
-        feeds: as for `add_recording`; none for inputs that are made up.
+        feeds: as for `add_recording`; none for inputs that are made up. Whoever gives values asks for a recording of
+            them: what is in its way is an error.
         planset: the plan of the graph that is in the file.
         bindings: as for `add_recording`.
         threads: as for `add_recording`.
@@ -93,6 +94,8 @@ def add_recording_if_possible(
     try:
         return add_recording(planned, feeds or None, bindings=bindings, threads=threads), ""
     except EdgememError as e:
+        if feeds:
+            raise
         return (), str(e)
 
 
