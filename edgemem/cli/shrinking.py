@@ -144,7 +144,11 @@ def shrink(
         if output is None and found.best is not None and found.best.steps:
             echo_folded("\nnothing was written: add -o FILE to a command")
     if output is not None and shrunk is not None:
-        echo_folded(f"wrote {output}: {where_it_runs(plansets, output.suffix, shrunk.model, output)}")
+        said = f"wrote {output}: {where_it_runs(plansets, output.suffix, shrunk.model, output)}"
+        if as_json:
+            click.echo(said, err=True)
+        else:
+            echo_folded(said)
     if found.best is None and limits.budget is None:
         raise UnsupportedError(f"{model.name}: nothing within the limits can be used; the reasons are above")
     if found.best is None:

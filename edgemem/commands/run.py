@@ -11,7 +11,13 @@ from edgemem.errors import PlanError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.differences import same
 from edgemem.runtime.feeds import complete_feeds, sized_by
-from edgemem.runtime.onnxruntime.baked_file import in_one_line, metadata_for, onnxruntime, session_options_for
+from edgemem.runtime.onnxruntime.baked_file import (
+    in_one_line,
+    metadata_for,
+    onnxruntime,
+    quiet_options,
+    session_options_for,
+)
 from edgemem.runtime.onnxruntime.bound_arena import OrtDevice
 from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.file import planned_bindings
@@ -61,7 +67,7 @@ def run(
     """
     if executor not in ("replay", "io-binding"):
         raise PlanError(f"no executor {executor!r}; there are replay and io-binding")
-    options = onnxruntime().SessionOptions()
+    options = quiet_options()
     options.intra_op_num_threads = threads
     place = OrtDevice.parse(device)  # before the file is read
     providers = place.providers
@@ -79,7 +85,9 @@ def run(
                 report, memory = session.memory_report, session.memory
             make_plain: Callable[[], Any] = partial(_plain, model, data, threads, providers)
         else:
-            split = split_model(model, bindings=given, feeds=values, options=options)
+            of_nodes = onnxruntime().SessionOptions()
+            of_nodes.intra_op_num_threads = threads
+            split = split_model(model, bindings=given, feeds=values, options=of_nodes)
             nodes = BoundNodes(split, poison=0xCD if poison else None, device=place)
             names = list(split.outputs)
             results = [list(nodes.run(values).values()) for _ in range(runs)]
@@ -91,7 +99,7 @@ def run(
 
 
 def _plain(model: Path, data: bytes, threads: int, providers: Sequence[Any], *, optimises: bool = True) -> Any:
-    options = session_options_for(metadata_for(data))
+    options = session_options_for(metadata_for(data), quiet_options())
     options.intra_op_num_threads = threads
     if not optimises:
         options.graph_optimization_level = onnxruntime().GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -19,7 +19,14 @@ from edgemem.proof import Cause, Violation
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import IO_BINDING
 from edgemem.runtime.feeds import complete_feeds, make_feeds, random_values
-from edgemem.runtime.onnxruntime.baked_file import LEVELS, in_one_line, metadata_for, onnxruntime, session_options_for
+from edgemem.runtime.onnxruntime.baked_file import (
+    LEVELS,
+    in_one_line,
+    metadata_for,
+    onnxruntime,
+    quiet_options,
+    session_options_for,
+)
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.node_comparison import compare_nodes
 from edgemem.runtime.onnxruntime.session import InferenceSession
@@ -276,7 +283,7 @@ def _values(signature: Signature, given: Mapping[str, NDArray[Any]]) -> dict[str
 def _options(fingerprint: Fingerprint) -> Any:
     """Session options as the recording had them. Raises RuntimeBindError for threads that no session has."""
     ort = onnxruntime()
-    options = ort.SessionOptions()
+    options = quiet_options()
     level = fingerprint.options.get("level", "")
     known = level if level in LEVELS.values() else LEVELS["all"]
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, str(known))

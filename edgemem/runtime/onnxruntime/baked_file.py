@@ -195,6 +195,13 @@ def baked_options(model_metadata: Mapping[str, str], options: Any) -> Iterator[N
         options.graph_optimization_level, options.execution_order = before
 
 
+def quiet_options() -> Any:
+    """Options of a session that a command opens: what ONNX Runtime warns of is about the model, and not printed."""
+    options = onnxruntime().SessionOptions()
+    options.log_severity_level = _ERRORS_ONLY
+    return options
+
+
 def optimised(model_path: Path, level: str, *, dims: Mapping[str, int], disabled: Sequence[str] = ()) -> bytes:
     """ONNX Runtime's optimised graph of a model as a file, weights inside, without the transformations in `disabled`.
 
@@ -203,8 +210,7 @@ def optimised(model_path: Path, level: str, *, dims: Mapping[str, int], disabled
     ort = onnxruntime()
     if level not in LEVELS:
         raise ModelError(f"{level!r} is no optimisation level; there are {', '.join(LEVELS)}")
-    options = bind_dimensions(ort.SessionOptions(), dims)
-    options.log_severity_level = _ERRORS_ONLY
+    options = bind_dimensions(quiet_options(), dims)
     options.intra_op_num_threads = 1
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
     with temporary_folder() as folder:

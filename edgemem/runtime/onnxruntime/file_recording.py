@@ -9,7 +9,7 @@ from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.ranges import in_ranges
 from edgemem.report.sizes import size_text
 from edgemem.runtime.onnxruntime import recording as runtime_record
-from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime
+from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime, quiet_options
 from edgemem.runtime.onnxruntime.file import planned_bindings, weight_files
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def add_recording(
 
     Raises what `edgemem.runtime.onnxruntime.recording.record` and `embed` raise; the file stays as it was then.
     """
-    options = onnxruntime().SessionOptions()
+    options = quiet_options()
     options.intra_op_num_threads = threads
     if for_android:
         options.intra_op_num_threads = threads or 1
