@@ -118,7 +118,7 @@ def test_stdout_is_json(case: str, folder: Path) -> None:
     as_json = ["--json", "-"] if name == "bench" else ["--json"]
     ran = command(folder, *name.split(), *words.split(), *as_json)
     assert ran.returncode == code, ran.stderr
-    if ran.stdout or code != 3:
+    if ran.stdout or not code:  # an error may leave nothing to print but its line
         json.loads(ran.stdout, parse_constant=refuse)
 
 
