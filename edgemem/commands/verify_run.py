@@ -189,7 +189,7 @@ def _replay(
         raise RuntimeBindError(
             f"the recording is of calls of {signature.call}, and only those of run are repeated here"
         )
-    runs = [("", {**_values(signature, feeds or {}), **(feeds or {})}), *others]
+    runs = [("", {**_values(signature, tuple(feeds or ())), **(feeds or {})}), *others]
     outputs = list(signature.outputs) or None
     with in_one_line(planned):
         plain = onnxruntime().InferenceSession(
@@ -267,7 +267,7 @@ def _random_outputs(planned: Path, signature: Signature) -> frozenset[str]:
         return frozenset()
 
 
-def _values(signature: Signature, given: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _values(signature: Signature, given: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
     """Random inputs as the recording had them, for those that are not given.
 
     Raises RuntimeBindError for more than a file may ask for.
