@@ -98,7 +98,7 @@ def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto],
     """
     for name, value in bindings.dims.items():
         if value > MAX_ELEMENTS:
-            raise exceeds(f"dimension {name!r} is bound to {_shown(value)}", "MAX_ELEMENTS")
+            raise exceeds(f"dimension {name!r} cannot be {_shown(value)}", "MAX_ELEMENTS")
         if value < 0:
             raise ModelError(f"dimension {name!r} cannot be {_shown(value)}")
     bound = dict(bindings.dims)
@@ -122,7 +122,7 @@ def _bind_shape(name: str, shape: Sequence[int], made: TypeProto, bound: dict[st
     if not made.HasField("tensor_type"):
         raise ModelError(f"input {name!r} is no tensor and has no shape")
     if any(d > MAX_ELEMENTS for d in shape):
-        raise exceeds(f"input {name!r} is bound to the shape ({', '.join(map(_shown, shape))})", "MAX_ELEMENTS")
+        raise exceeds(f"input {name!r} cannot have the shape ({', '.join(map(_shown, shape))})", "MAX_ELEMENTS")
     if any(d < 0 for d in shape):
         raise ModelError(f"input {name!r} cannot have the shape ({', '.join(map(_shown, shape))})")
     dims = dims_of(made)
