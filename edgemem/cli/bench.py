@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from edgemem.bench.measurement import Result, Row, Summary
+    from edgemem.errors import EdgememError
     from edgemem.strategy.registry import Family
 
     _Cells: TypeAlias = Sequence[tuple[str, ...]]  # a solver's figures, for each solver
@@ -113,7 +114,7 @@ def bench(
     from edgemem.bench.peak_memory import peak_rss
     from edgemem.cli.console import progress as progress_line
     from edgemem.cli.failures import REPORTED, failure_of_one
-    from edgemem.errors import PlanError
+    from edgemem.errors import EdgememError, PlanError
     from edgemem.system.files import atomic_write
     from edgemem.system.found_files import found_files, names_several
     from edgemem.system.text import count_text
@@ -126,6 +127,7 @@ def bench(
     limits = measurement.PeerLimits(peer_limit, peer_records)
     rows: list[Row] = []
     failed: list[str] = []
+    alone: EdgememError | None = None
     listed: list[str] = []
     for text in instances or DEFAULT:
         found = found_files([text]) if names_several(text) else ()
@@ -143,6 +145,7 @@ def bench(
                 row = measurement.measure(one, columns, limits=limits, repeat=repeat, progress=say)
             except REPORTED as e:
                 failed.append(_named(text, failure_of_one(e)[0]))
+                alone = e if isinstance(e, EdgememError) else None
                 continue
             if memory:
                 results = []
@@ -153,7 +156,7 @@ def bench(
                 row = replace(row, results=tuple(results))
             rows.append(row)
     if not rows and len(failed) == 1:
-        raise PlanError(failed[0])
+        raise PlanError(failed[0]) if alone is None else _with_name(alone, listed[0])
     text = json.dumps(document(rows, columns, limits, repeat), indent=1) + "\n"
     if dash:
         click.echo(text, nl=False)
@@ -175,6 +178,14 @@ def bench(
 def _named(instance: str, reason: str) -> str:
     """The reason with the instance, if it does not have its name."""
     return reason if Path(instance).name in reason else f"{instance}: {reason}"
+
+
+def _with_name(error: EdgememError, instance: str) -> EdgememError:
+    """The error as it is if it has the instance's name, else one that has."""
+    from edgemem.errors import PlanError
+
+    said = _named(instance, str(error))
+    return error if said == str(error) else PlanError(said)
 
 
 def _show(rows: Sequence[Row], totals: Sequence[Summary], *, memory: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import click
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["diff"]
 
 
-def _share(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """0.02 from "2%"."""
+def _share(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Fraction | None:
+    """1/50 from "2%"."""
     if value is None:
         return None
     match = re.fullmatch(r"\s*(\d{1,6}(?:\.\d{1,6})?)\s*%\s*", value)
     if match is None:
         raise click.BadParameter(f"{value!r} is no share, such as 2%")
-    return float(match[1]) / 100
+    return Fraction(match[1]) / 100
 
 
 @click.command(cls=FileCommand)
@@ -50,7 +51,7 @@ def diff(
     target: str | None,
     dims: dict[str, int | str],
     input_shapes: dict[str, tuple[int, ...]],
-    most: float | None,
+    most: Fraction | None,
     top: int,
     as_markdown: bool,
     as_json: bool,
@@ -73,7 +74,7 @@ def diff(
     else:
         _show(found, top)
     if most is not None and found.exceeds(most):
-        limit = f"{most:.6%}".rstrip("0%").rstrip(".")
+        limit = f"{float(most):.6%}".rstrip("0%").rstrip(".")
         click.echo(f"edgemem: the arena grew by more than {limit} %", err=True)
         sys.exit(EXIT_FAILED)
 

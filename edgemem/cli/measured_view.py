@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from edgemem.commands.measure import MeasureRow
     from edgemem.commands.measure_tflite import TfliteRow
+    from edgemem.commands.process_figures import TimeRatio
 
 __all__ = ["show_measured", "show_measured_tflite"]
 
@@ -49,7 +50,7 @@ def show_measured(rows: Sequence[MeasureRow], processes: int = 1) -> None:
         [
             ("but weights", ("activations", "of default", "arena", "of bound", "outputs"), memory),
             ("process", ("resident", "anonymous", f"PSS of {processes}", "load peak", "peak"), process),
-            ("ms", ("load", "first run", "median", "p99", "of default", "exact"), times),
+            ("cpu ms", ("load", "first run", "median", "p99", "of default", "exact"), times),
         ]
     )
     if shown and all(row.parts for row in shown):
@@ -102,7 +103,7 @@ def show_measured_tflite(rows: Sequence[TfliteRow]) -> None:
         [
             ("arena", ("tensors", "ratio", "of bound", "tail"), _labelled(names, arena)),
             ("process", ("imports", "anonymous", "ratio", "PSS", "peak"), _labelled(names, process)),
-            ("ms", ("load", "first run", "median", "p99", "ratio", "exact"), _labelled(names, map(_times, shown))),
+            ("cpu ms", ("load", "first run", "median", "p99", "ratio", "exact"), _labelled(names, map(_times, shown))),
         ]
     )
     for row in rows:
@@ -117,7 +118,7 @@ def _times(row: MeasureRow | TfliteRow) -> tuple[str, ...]:
     """The cells of the table of times."""
     return (
         *(_ms_or_dash(ms) for ms in (row.load_ms, row.first_ms, row.latency_ms, row.p99_ms)),
-        _ratio_or_dash(row.latency_ratio),
+        _interval_or_dash(row.latency_ratio),
         _yes_or_dash(row.exact),
     )
 
@@ -144,6 +145,10 @@ def _ms_or_dash(ms: float | None) -> str:
 
 def _ratio_or_dash(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.2f}x"
+
+
+def _interval_or_dash(ratio: TimeRatio | None) -> str:
+    return "-" if ratio is None else f"{ratio.low:.2f}-{ratio.high:.2f}x"
 
 
 def _yes_or_dash(value: bool | None) -> str:

@@ -102,8 +102,9 @@ def measure(
     """Measure a model's real memory and latency, as its runtime has it and inside plans.
 
     An .onnx model runs in ONNX Runtime as it is, tuned by hand, and inside plans; a .tflite model in LiteRT and in
-    TensorFlow Lite Micro, each as it is and inside a plan. The requests are served in turn by fresh processes, three
-    runs before the timed ones. With --processes as many of them as a server has run at once when their memory is read.
+    TensorFlow Lite Micro, each as it is and inside a plan, all in fresh processes. Times are processor time. Timed runs
+    alternate with those of another process, which runs what they are compared with, and their ratio is an interval.
+    With --processes as many of them as a server has run at once when their memory is read.
     """
     from edgemem.cli import measured_view
     from edgemem.cli.console import progress

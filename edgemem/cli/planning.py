@@ -249,6 +249,10 @@ def _planned(
     if weights == "mapped" and (output is None or output.suffix.lower() != ".onnx"):
         raise click.UsageError("--weights mapped writes beside an ONNX model: give -o PLANNED.onnx")
     begin = time.perf_counter()
+    if values is not None and source.suffix.lower() == ".onnx":
+        from edgemem.commands.onnx_file import sized_by_values
+
+        bindings = sized_by_values(source, values, bindings)
     with temporary_folder() as folder:
         model, kept = open_with_states(source, folder, bindings, states, values)
         carrier = model if isinstance(model, Model) else None

@@ -134,7 +134,14 @@ def _headline(best: Candidate, found: Found, limits: CandidateLimits) -> str:
     first = found.candidates[0].memory
     if not best.steps:
         return f"least: {took}, no change within the limits saves memory"
-    return f"least: {took}, {first / max(best.memory, 1):.2g}x less with {_ways(best)}"
+    ratio = f"{first / max(best.memory, 1):.2g}"
+    less = f"{ratio}x less" if ratio != "1" and best.memory < first else f"{first - best.memory:,} bytes less"
+    if best.memory >= first:
+        less = "no less memory"
+    least = min((c for c in found.front if c.is_planned), key=lambda c: c.memory, default=best)
+    if least.memory >= best.memory:
+        return f"least: {took}, {less} with {_ways(best)}"
+    return f"chosen: {took}, {less} with {_ways(best)} (least planned: {size_text(least.memory)} with {_ways(least)})"
 
 
 def _ways(candidate: Candidate) -> str:

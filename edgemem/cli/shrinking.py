@@ -145,7 +145,11 @@ def shrink(
             echo_folded("\nnothing was written: add -o FILE to a command")
     if output is not None and shrunk is not None:
         runs = where_it_runs(plansets, output.suffix, shrunk.model, output)
-        echo_folded(f"wrote {output}: {runs}{shrink_view.place_text(shrunk.model)}")
+        said = f"wrote {output}: {runs}{shrink_view.place_text(shrunk.model)}"
+        if as_json:
+            click.echo(said, err=True)
+        else:
+            echo_folded(said)
     if found.best is None and limits.budget is None:
         raise UnsupportedError(f"{model.name}: nothing within the limits can be used; the reasons are above")
     if found.best is None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgemem.commands.trace import TraceReport
+    from edgemem.trace.history import MemoryHistory, OutOfMemory
 
 __all__ = ["print_json", "show_trace", "write_files"]
 
@@ -74,6 +75,10 @@ def _rows(report: TraceReport) -> list[tuple[str, int, str]]:
         rows.append(("reserved by PyTorch", held, _efficiency(report.trace.peak, held)))
         at_peak = int(report.history.reserved[report.peak_event or 0])
         rows.append(("  lost at the peak", max(at_peak - report.trace.peak, 0), "fragments, rounding, cache"))
+        for failure in report.history.failures[:1]:
+            used, stranded = report.history.at_failure(failure)
+            about = f"beside {size_text(used)} in use"
+            rows.append(("  lost at the failure", stranded, about))
     if report.simulation is not None:
         held = report.simulation.reserved_peak
         rows.append(("caching allocator", held, f"simulated, {_efficiency(report.trace.peak, held)}"))
@@ -87,7 +92,7 @@ def _rows(report: TraceReport) -> list[tuple[str, int, str]]:
 
 
 def _efficiency(peak: int, held: int) -> str:
-    return f"{peak / held:.1%} used" if held else "nothing"
+    return f"{peak / held:.1%} used at the peak" if held else "nothing"
 
 
 def _show_notes(console: Console, report: TraceReport) -> None:
@@ -103,9 +108,11 @@ def _show_notes(console: Console, report: TraceReport) -> None:
     for failure in report.history.failures[:1] if report.history is not None else ():
         count = len(report.history.failures) if report.history is not None else 0
         more = f", the first of {count}" if count > 1 else ""
+        used, stranded = report.history.at_failure(failure) if report.history is not None else (0, 0)
         notes.append(
             f"a request of {size_text(failure.size)} failed with {size_text(failure.free)} free on the device{more}"
         )
+        notes.append(f"{size_text(used)} were in use then, and {size_text(stranded)} were reserved and not in use")
     if notes:
         console.print()
     for note in notes:
@@ -146,6 +153,12 @@ def print_json(report: TraceReport, top: int) -> None:
         "optimal": best.size == report.lower_bound or best.optimal,
         "outside": report.outside,
         "failures": [] if history is None else [{"size": f.size, "free": f.free} for f in history.failures],
+        "at_failures": [] if history is None else [_at_failure(history, failure) for failure in history.failures],
         "largest": [{"size": r.size, "count": r.count, "place": r.place} for r in report.largest[:top]],
     }
     click.echo(json.dumps(data))
+
+
+def _at_failure(history: MemoryHistory, failure: OutOfMemory) -> dict[str, int]:
+    used, stranded = history.at_failure(failure)
+    return {"used": used, "stranded": stranded}

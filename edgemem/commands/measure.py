@@ -1,28 +1,28 @@
 """Real memory and latency of an ONNX model under ONNX Runtime as it is, tuned by hand, and inside a plan.
 
-Every configuration runs in fresh processes, because ONNX Runtime's allocators belong to a process; the processes of
-the configurations take turns, so that what else the machine does hits all of them alike. A process serves the requests
-in turn, as many runs as are timed and three before them. Where several processes are asked for, those of a
-configuration run at once for the figures of memory, after the processes that are timed.
+Every configuration runs in fresh processes, because ONNX Runtime's allocators belong to a process. For the figures of
+memory each process is alone and serves every request, three runs at least. For times a process of each configuration
+runs beside one of `default`, and their runs alternate, so that what else the machine does hits both alike; times are
+processor time of the process. Where several processes are asked for, those of a configuration run at once for the
+figures of memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from edgemem.commands import process_parts
-from edgemem.commands.process_figures import middle, times
+from edgemem.commands.process_figures import ask_together, middle, ratio_of_turns, start_times, turn_times
 from edgemem.commands.process_parts import MemoryPart, ServedFile
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings
-from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.feeds import complete_feeds, make_feeds, sized_by
 from edgemem.system.child_call import ChildError
 from edgemem.system.files import temporary_folder
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from edgemem.commands.process_figures import TimeRatio
     from edgemem.runtime.feeds import Feeds
 
 __all__ = ["CONFIGURATIONS", "MeasureRow", "measure"]
@@ -72,12 +73,12 @@ class MeasureRow:
         anonymous: what of it no file backs. The rest are pages of files, which processes share.
         proportional: the sum over all processes, each page that n processes of the system share counted as 1/n (PSS).
         parts: where `resident` comes from; they add up to it. () without a system that tells the first two.
-        load_ms: to make the session; median over the rounds, like the next.
+        load_ms: processor time, as all times are, of all threads: to make the session; median over the rounds, like
+            the next.
         first_ms: of the first run.
-        latency_ms: median of the timed runs of all rounds.
+        latency_ms: processor time of a run, median of the timed runs of all rounds.
         p99_ms: 99 % of them took no longer.
-        latency_ratio: to `default`, of the rounds' medians, median over the rounds; None for the first row and without
-            it.
+        latency_ratio: to `default`, of runs that alternated; None for the first row and without it.
         exact: the outputs equal those of `default` bit for bit.
         note: what a reader has to know, such as why a run left the plan.
     """
@@ -99,7 +100,7 @@ class MeasureRow:
     first_ms: float | None = None
     latency_ms: float | None = None
     p99_ms: float | None = None
-    latency_ratio: float | None = None
+    latency_ratio: TimeRatio | None = None
     exact: bool | None = None
     note: str = ""
     plan: str = ""
@@ -130,7 +131,7 @@ def measure(
         vary: symbolic dimensions whose value is drawn for every made-up request, from the first to the last inclusive.
         seed: of the values, and of what is drawn.
         repeats: timed runs in each process; more where there are more requests.
-        rounds: processes of each configuration.
+        rounds: processes of each configuration that are timed, and as many for memory.
         threads: of one operator.
         processes: of each configuration that run at once when the memory is read.
         configurations: names out of CONFIGURATIONS, in the order of the rows.
@@ -148,15 +149,17 @@ def measure(
         raise ModelError("measure at least one run in at least one round and process")
     if feeds and vary:
         raise ModelError("sizes vary in made-up inputs alone; give either inputs or what varies")
-    wanted = model.bindings(bindings or Bindings())
+    given = [feeds] if isinstance(feeds, Mapping) else list(feeds or ())
+    largest = max(given, key=lambda request: sum(value.size for value in request.values()), default={})
+    wanted = model.bindings(sized_by(model.forms, largest, bindings or Bindings()))
     requests: Iterable[Feeds]
     if vary:
         requests = _varied(model.forms, wanted, vary, min(_WARM_RUNS + repeats, _MOST_DRAWN), seed)
         # A session's dimension that is bound has one value.
         wanted = replace(wanted, dims={name: value for name, value in wanted.dims.items() if name not in vary})
     else:
-        given = [feeds] if isinstance(feeds, Mapping) else feeds
-        requests = [dict(one) for one in given] if given else [make_feeds(model.forms, wanted, seed=seed)]
+        requests = [complete_feeds(model.forms, one, bindings, seed=seed) for one in given]
+        requests = requests or [make_feeds(model.forms, wanted, seed=seed)]
     recorded = [p.recording.fingerprint.signature for p in model.plans if p.recording]
     with temporary_folder() as folder:
         saved = process_parts.save_requests(requests, folder)
@@ -169,16 +172,18 @@ def measure(
             dims=dict(wanted.dims),
             threads=threads,
             warm=_WARM_RUNS,
-            repeats=max(repeats, len(saved) - _WARM_RUNS),
+            served=max(len(saved) - _WARM_RUNS, 1),
+            repeats=max(repeats, len(saved)),
         )
         measured: dict[str, list[dict[str, Any]]] = {c: [] for c in configurations}
         if "edgemem" in measured and not recorded:
             # Leaves its plans in the cache.
-            _child({**task, "configuration": "edgemem", "what": "serve", "repeats": len(saved)}, timeout_s)
+            _child({**task, "configuration": "edgemem", "what": "serve"}, timeout_s)
         for _ in range(rounds):
             for name, answers in measured.items():
                 if not (answers and "failed" in answers[0]):
                     answers.append(_child({**task, "configuration": name, "what": "serve"}, timeout_s))
+        turns = _turns(task, [name for name, made in measured.items() if "failed" not in made[0]], rounds, timeout_s)
         memory = {
             name: _child({**task, "configuration": name, "what": "memory"}, timeout_s)
             for name in measured
@@ -191,10 +196,11 @@ def measure(
         served = dict(measured)
         if processes > 1:
             for name in measured:
-                served[name] = _together({**task, "configuration": name, "what": "serve"}, processes, timeout_s)
+                asked = [{**task, "configuration": name, "what": "serve"}] * processes
+                served[name] = ask_together(asked, partial(_child, timeout_s=timeout_s))
     rows = [
         _with_memory(
-            _row(name, timed, memory.get(name, {})), served[name], timed, opened[name], model.weights, processes
+            _row(name, timed, memory.get(name, {}), turns), served[name], timed, opened[name], model.weights, processes
         )
         for name, timed in measured.items()
     ]
@@ -219,11 +225,43 @@ def _varied(
         yield make_feeds(forms, replace(wanted, dims={**wanted.dims, **drawn}), seed=seed + k)
 
 
-def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, Any]) -> MeasureRow:
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The answers of processes whose runs alternated, by configuration."""
+
+    answers: dict[str, dict[str, Any]]
+
+    @property
+    def failure(self) -> str:
+        return next((a["failed"] for a in self.answers.values() if "failed" in a), "")
+
+
+def _turns(task: Mapping[str, Any], names: Sequence[str], rounds: int, timeout_s: float) -> list[_Turn]:
+    """Time each configuration by turns with `default`, or alone where that is not among them."""
+    others = [name for name in names if name != "default"]
+    pairs = [("default", name) for name in others] if "default" in names and others else [(name,) for name in names]
+    made = []
+    for _ in range(rounds):
+        for pair in pairs:
+            asked = [{**task, "configuration": name, "what": "turns"} for name in pair]
+            answers = ask_together(asked, partial(_child, timeout_s=timeout_s * len(pair)))
+            made.append(_Turn(dict(zip(pair, answers, strict=True))))
+    return made
+
+
+def _row(
+    name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], turns: Sequence[_Turn]
+) -> MeasureRow:
     failed = next((a["failed"] for a in answers if "failed" in a), "")
     row = MeasureRow(name, CONFIGURATIONS[name], unavailable=failed)
     if failed:
         return row
+    own = [turn for turn in turns if name in turn.answers]
+    timed = [turn.answers[name] for turn in own if not turn.failure]
+    pairs = [
+        (turn.answers[name], turn.answers["default"]) for turn in own if not turn.failure and len(turn.answers) > 1
+    ]
+    not_timed = next((turn.failure for turn in own), "") if not timed else ""
     last = answers[-1]
     planned = last.get("planned")
     return replace(
@@ -232,9 +270,11 @@ def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, A
         planned=planned,
         outputs=last["outputs"],
         bound=last.get("bound"),
-        **times(answers),
+        **start_times(answers),
+        **(turn_times(timed) if timed else {}),
+        latency_ratio=ratio_of_turns(pairs) if name != "default" else None,
         plan=last.get("plan", ""),
-        note="; ".join(filter(None, (last.get("note"), memory.get("note"), memory.get("failed")))),
+        note="; ".join(filter(None, (last.get("note"), memory.get("note"), memory.get("failed"), not_timed))),
     )
 
 
@@ -276,26 +316,11 @@ def _with_memory(
     return replace(row, parts=(*parts, MemoryPart("rest", rest, "what is left")))
 
 
-def _together(task: Mapping[str, Any], processes: int, timeout_s: float) -> list[dict[str, Any]]:
-    """The figures of processes that run at once, and read their memory when all have served."""
-    with temporary_folder() as meeting, ThreadPoolExecutor(processes) as pool:
-
-        def serve(number: int) -> dict[str, Any]:
-            answer = _child({**task, "together": processes, "number": number, "meeting": str(meeting)}, timeout_s)
-            if "failed" in answer:
-                (meeting / "gone").touch()
-            return answer
-
-        return list(pool.map(serve, range(processes)))
-
-
 def _compared(row: MeasureRow, mine: Sequence[Mapping[str, Any]], default: Sequence[Mapping[str, Any]]) -> MeasureRow:
     """The row with what it says about the default one."""
     if row.configuration == "default" or row.unavailable or not default or "failed" in default[0]:
         return row
-    pairs = list(zip(mine, default, strict=False))
-    ratios = [median(a["latencies_ms"]) / median(b["latencies_ms"]) for a, b in pairs]
-    return replace(row, latency_ratio=median(ratios), exact=all(a["digest"] == b["digest"] for a, b in pairs))
+    return replace(row, exact=all(a["digest"] == b["digest"] for a, b in zip(mine, default, strict=False)))
 
 
 def _child(task: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:

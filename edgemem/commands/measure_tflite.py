@@ -1,17 +1,18 @@
 """Real memory and latency of a .tflite model in LiteRT, in LiteRT inside a plan, and in TensorFlow Lite Micro.
 
-Every configuration runs in fresh processes, which take turns, so that what else the machine does hits all of them
-alike. The plan that a first process for a model leaves in the cache is there for all processes that are measured. Two
-files can be measured side by side: a file that was changed to take less memory, and the one it was made of.
+Every configuration runs in fresh processes. For the figures of memory each is alone; for times it runs beside a process
+of what it is compared with, and their runs alternate, so that what else the machine does hits both alike. The plan that
+a first process for a model leaves in the cache is there for all processes that are measured. Two files can be measured
+side by side: a file that was changed to take less memory, and the one it was made of.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from statistics import median
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.commands.process_figures import middle, times
+from edgemem.commands.process_figures import ask_together, middle, ratio_of_turns, start_times, turn_times
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
 from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.litert.probe import probe_apart
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from edgemem.commands.process_figures import TimeRatio
     from edgemem.runtime.tflite_file import TfliteModel
 
     Feeds = Mapping[str, NDArray[Any]]
@@ -67,13 +69,14 @@ class TfliteRow:
             In TensorFlow Lite Micro the model itself is a part of it, because it is not mapped from its file.
         proportional: the same of its proportional memory (PSS), which contains the pages of files.
         peak: growth of its resident memory to its peak. All five are medians over the rounds.
-        load_ms: to make the interpreter and allocate its tensors; median over the rounds, like the next.
+        load_ms: processor time to make the interpreter and allocate its tensors; median over the rounds, like the next.
+            Of all threads, as all times.
         first_ms: of the first run.
-        latency_ms: median of the timed runs of all rounds, without setting inputs.
+        latency_ms: processor time of a run without setting inputs; median of the timed runs of all rounds.
         p99_ms: 99 % of them took no longer.
         compared: what the ratios and `exact` are against, `FILE` or `CONFIGURATION`; "" for what is compared with
             nothing.
-        latency_ratio: to that, of the rounds' medians, median over the rounds.
+        latency_ratio: to that, of runs that alternated.
         arena_ratio, anonymous_ratio: to that.
         exact: the outputs equal those bit for bit, for each request.
         plan: which plan ran and what it takes, in one line; "" for the runtime's own.
@@ -97,7 +100,7 @@ class TfliteRow:
     latency_ms: float | None = None
     p99_ms: float | None = None
     compared: str = ""
-    latency_ratio: float | None = None
+    latency_ratio: TimeRatio | None = None
     arena_ratio: float | None = None
     anonymous_ratio: float | None = None
     exact: bool | None = None
@@ -106,11 +109,16 @@ class TfliteRow:
 
 @dataclass(slots=True, eq=False)
 class _Subject:
-    """A configuration of a file: what is known before it is measured, its task, and what its processes said."""
+    """A configuration of a file: what is known before it is measured, its task, and what its processes said.
+
+    `turns` are of processes whose runs alternated with others', `pairs` those with what it is compared with.
+    """
 
     row: TfliteRow
     task: dict[str, Any] = field(default_factory=dict)
     answers: list[dict[str, Any]] = field(default_factory=list)
+    turns: list[dict[str, Any]] = field(default_factory=list)
+    pairs: list[tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=list)
 
 
 def measure_tflite(
@@ -161,7 +169,8 @@ def measure_tflite(
             "inputs": len(forms[0]),
             "threads": threads,
             "warm": _WARM_RUNS,
-            "repeats": max(repeats, len(requests) - _WARM_RUNS),
+            "served": max(len(requests) - _WARM_RUNS, 1),
+            "repeats": max(repeats, len(requests)),
         }
         values = [value for request in requests for value in request]
         subjects: list[_Subject] = []
@@ -184,9 +193,10 @@ def measure_tflite(
             for subject in subjects:
                 if not subject.row.unavailable:
                     _run(subject, common, values, timeout_s)
+        _take_turns(subjects, common, values, rounds, timeout_s)
     for subject in subjects:
         if subject.answers:
-            subject.row = replace(subject.row, **_figures(subject.answers))
+            subject.row = replace(subject.row, **_figures(subject.answers, subject.turns))
     return tuple(_compared(subject, subjects) for subject in subjects)
 
 
@@ -258,32 +268,74 @@ def _run(subject: _Subject, common: Mapping[str, Any], values: Sequence[NDArray[
         subject.answers.clear()
 
 
-def _figures(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _take_turns(
+    subjects: Sequence[_Subject],
+    common: Mapping[str, Any],
+    values: Sequence[NDArray[Any]],
+    rounds: int,
+    timeout_s: float,
+) -> None:
+    """Time each subject by turns with what it is compared with; what is in no such pair is timed alone."""
+    measured = [subject for subject in subjects if subject.answers]
+    pairs = [(subject, found[0]) for subject in measured if (found := _reference(subject, subjects)) is not None]
+    in_pairs = {id(subject) for pair in pairs for subject in pair}
+    alone = [(subject,) for subject in measured if id(subject) not in in_pairs]
+
+    def ask(task: Mapping[str, Any], count: int) -> dict[str, Any]:
+        child = _CHILDREN[_STOCK[task["configuration"]]]
+        try:
+            return dict(call_child(child, Message(task, values), timeout_s=timeout_s * count).data)
+        except ChildError as e:
+            return {"failed": str(e)}
+
+    for _ in range(rounds):
+        for pair in (*pairs, *alone):
+            tasks = [{**common, **subject.task} for subject in pair]
+            answers = ask_together(tasks, partial(ask, count=len(pair)))
+            if any("failed" in answer for answer in answers):
+                continue
+            for subject, answer in zip(pair, answers, strict=True):
+                subject.turns.append(answer)
+            if len(answers) > 1:
+                pair[0].pairs.append((answers[0], answers[1]))
+
+
+def _figures(answers: Sequence[Mapping[str, Any]], turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of a row that its processes have told."""
     told: dict[str, Any] = {key: answers[-1][key] for key in ("arena", "bound", "plan") if key in answers[-1]}
-    return told | {key: middle(answers, key) for key in _SIZES} | times(answers)
+    sizes = {key: middle(answers, key) for key in _SIZES}
+    return told | sizes | start_times(answers) | (turn_times(turns) if turns else {})
 
 
-def _compared(subject: _Subject, subjects: Sequence[_Subject]) -> TfliteRow:
-    """The row of a subject, with what it says about the one that it is compared with.
+def _reference(subject: _Subject, subjects: Sequence[_Subject]) -> tuple[_Subject, str] | None:
+    """What a subject is compared with, and its configuration; None for nothing.
 
     In the first of two files that is the same configuration of the second one, or what the runtime does there by
     itself; in a file alone, and in the second one, it is what the runtime does by itself.
     """
     row = subject.row
+    if not subject.answers:
+        return None
     name = row.configuration
     others = [s for s in subjects if s.row.number > row.number] or [s for s in subjects if s.row.number == row.number]
     for wanted in dict.fromkeys((name, _STOCK[name]) if others[0].row.number > row.number else (_STOCK[name],)):
         other = next((s for s in others if s.row.configuration == wanted and s.answers and s is not subject), None)
-        if other is not None and subject.answers:
-            break
-    else:
+        if other is not None:
+            return other, wanted
+    return None
+
+
+def _compared(subject: _Subject, subjects: Sequence[_Subject]) -> TfliteRow:
+    """The row of a subject, with what it says about the one that it is compared with."""
+    row, found = subject.row, _reference(subject, subjects)
+    if found is None:
         return row
+    other, wanted = found
     pairs = list(zip(subject.answers, other.answers, strict=False))
     return replace(
         row,
         compared=wanted if other.row.number == row.number else f"{wanted} of {other.row.file}",
-        latency_ratio=median(median(a["latencies_ms"]) / median(b["latencies_ms"]) for a, b in pairs),
+        latency_ratio=ratio_of_turns(subject.pairs),
         arena_ratio=_ratio(row.arena, other.row.arena),
         anonymous_ratio=_ratio(row.anonymous, other.row.anonymous),
         exact=all(a["digest"] == b["digest"] for a, b in pairs),

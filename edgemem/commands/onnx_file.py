@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
+from edgemem.formats import onnx_editor
+from edgemem.runtime.feeds import sized_by
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
-__all__ = ["read_onnx"]
+    from numpy.typing import NDArray
+
+    from edgemem.formats import Bindings
+
+__all__ = ["read_onnx", "sized_by_values"]
 
 
 def read_onnx(path: Path, command: str) -> bytes:
@@ -41,3 +49,12 @@ def read_onnx(path: Path, command: str) -> bytes:
         raise ModelError(f"no file {path}") from None
     except OSError as e:
         raise ModelError(f"cannot read {path}: {e}") from None
+
+
+def sized_by_values(path: Path, values: Mapping[str, NDArray[Any]], bindings: Bindings) -> Bindings:
+    """The bindings, and for sizes that they leave open those of the values that are given for an .onnx file's inputs.
+
+    Raises ModelError as `read_onnx`.
+    """
+    forms = onnx_editor().parts(read_onnx(path, "plan"), path.parent).input_forms()
+    return sized_by(forms, values, bindings)

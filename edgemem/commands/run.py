@@ -10,8 +10,14 @@ from edgemem.commands.outcome import Outcome
 from edgemem.errors import PlanError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.differences import same
-from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.baked_file import baked_note, in_one_line, onnxruntime, session_options_for
+from edgemem.runtime.feeds import complete_feeds, sized_by
+from edgemem.runtime.onnxruntime.baked_file import (
+    baked_note,
+    in_one_line,
+    onnxruntime,
+    quiet_options,
+    session_options_for,
+)
 from edgemem.runtime.onnxruntime.bound_arena import OrtDevice
 from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.file import planned_bindings
@@ -46,7 +52,7 @@ def run(
 
     Args:
         model: an .onnx file.
-        feeds: inputs by name; made up otherwise (`edgemem.runtime.feeds.make_feeds`).
+        feeds: inputs by name; those that are not given are made up (`edgemem.runtime.feeds.complete_feeds`).
         bindings: sizes of made-up inputs; what is not given is as in the plan that is in the file.
         executor: `replay`, an ordinary session whose requests are served from a plan of its recording, or
             `io-binding`, which runs the plan of the graph that is in the file node by node.
@@ -62,15 +68,16 @@ def run(
     """
     if executor not in ("replay", "io-binding"):
         raise PlanError(f"no executor {executor!r}; there are replay and io-binding")
-    options = onnxruntime().SessionOptions()
+    options = quiet_options()
     options.intra_op_num_threads = threads
     place = OrtDevice.parse(device)  # before the file is read
     providers = place.providers
     data = read_onnx(model, "run")
     parts = onnx_editor().parts(data, model.parent)
     memory: Any
+    forms = parts.input_forms()
     given = bindings or Bindings()
-    values = dict(feeds) if feeds else make_feeds(parts.input_forms(), planned_bindings(data, given))
+    values = complete_feeds(forms, feeds, planned_bindings(data, sized_by(forms, feeds or {}, given)))
     with in_one_line(model):
         if executor == "replay":
             with InferenceSession(str(model), options, providers, poison=poison, background=False) as session:
@@ -80,7 +87,9 @@ def run(
                 report, memory = session.memory_report, session.memory
             make_plain: Callable[[], Any] = partial(_plain, model, data, threads, providers)
         else:
-            split = split_model(model, bindings=given, feeds=values, options=options)
+            of_nodes = onnxruntime().SessionOptions()
+            of_nodes.intra_op_num_threads = threads
+            split = split_model(model, bindings=given, feeds=values, options=of_nodes)
             nodes = BoundNodes(split, poison=0xCD if poison else None, device=place)
             names = list(split.outputs)
             results = [list(nodes.run(values).values()) for _ in range(runs)]
@@ -96,7 +105,7 @@ def run(
 
 
 def _plain(model: Path, data: bytes, threads: int, providers: Sequence[Any], *, optimises: bool = True) -> Any:
-    options = session_options_for(data)
+    options = session_options_for(data, quiet_options())
     options.intra_op_num_threads = threads
     if not optimises:
         options.graph_optimization_level = onnxruntime().GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -18,8 +18,14 @@ from edgemem.model.ranges import Range, resolve
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import IO_BINDING
-from edgemem.runtime.feeds import make_feeds, random_values
-from edgemem.runtime.onnxruntime.baked_file import LEVELS, in_one_line, onnxruntime, session_options_for
+from edgemem.runtime.feeds import complete_feeds, make_feeds, random_values
+from edgemem.runtime.onnxruntime.baked_file import (
+    LEVELS,
+    in_one_line,
+    onnxruntime,
+    quiet_options,
+    session_options_for,
+)
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.node_comparison import compare_nodes
 from edgemem.runtime.onnxruntime.session import InferenceSession
@@ -113,7 +119,7 @@ def _run_nodes(planned: Path, plansets: Sequence[PlanSet], feeds: Mapping[str, N
     for model, at in _over_range(planned, feeds):
         forms = {name: model.forms[name] for name in model.inputs if name in model.forms}
         with in_one_line(planned):
-            run = compare_nodes(model, dict(feeds) if feeds else make_feeds(forms))
+            run = compare_nodes(model, complete_feeds(forms, feeds))
         report = report or run.report
         random |= dict.fromkeys(run.random)
         sizes += [at] if at else []
@@ -183,7 +189,7 @@ def _replay(
         raise RuntimeBindError(
             f"the recording is of calls of {signature.call}, and only those of run are repeated here"
         )
-    runs = [("", dict(feeds) if feeds else _values(signature)), *others]
+    runs = [("", {**_values(signature, tuple(feeds or ())), **(feeds or {})}), *others]
     outputs = list(signature.outputs) or None
     with in_one_line(planned):
         plain = onnxruntime().InferenceSession(
@@ -262,19 +268,23 @@ def _random_outputs(planned: Path, signature: Signature) -> frozenset[str]:
         return frozenset()
 
 
-def _values(signature: Signature) -> dict[str, NDArray[Any]]:
-    """Random inputs as the recording had them. Raises RuntimeBindError for more than a file may ask for."""
-    elements = sum(prod(shape) for _, _, shape in signature.inputs)
+def _values(signature: Signature, given: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+    """Random inputs as the recording had them, for those that are not given.
+
+    Raises RuntimeBindError for more than a file may ask for.
+    """
+    missing = [(name, dtype, shape) for name, dtype, shape in signature.inputs if name not in given]
+    elements = sum(prod(shape) for _, _, shape in missing)
     if elements > _MOST_ELEMENTS:
         raise RuntimeBindError(f"the recording is of inputs with {elements:,} elements; give them with --input")
     rng = np.random.default_rng(0)
-    return {name: random_values(dtype, shape, rng) for name, dtype, shape in signature.inputs}
+    return {name: random_values(dtype, shape, rng) for name, dtype, shape in missing}
 
 
 def _options(fingerprint: Fingerprint) -> Any:
     """Session options as the recording had them. Raises RuntimeBindError for threads that no session has."""
     ort = onnxruntime()
-    options = ort.SessionOptions()
+    options = quiet_options()
     level = fingerprint.options.get("level", "")
     known = level if level in LEVELS.values() else LEVELS["all"]
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, str(known))

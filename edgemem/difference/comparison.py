@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from edgemem.difference.alignment import align
@@ -57,9 +58,10 @@ class Difference:
         """The arenas."""
         return self.figures[0]
 
-    def exceeds(self, growth: float) -> bool:
-        """Whether the arena grew by more than this share, such as 0.02."""
-        return self.arena.growth > growth
+    def exceeds(self, growth: float | Fraction) -> bool:
+        """Whether the arena grew by more than this share: 0.02 is two hundredths, not the float next to it."""
+        share = Fraction(str(growth)) if isinstance(growth, float) else growth
+        return self.arena.after > self.arena.before * (1 + share)
 
 
 def compare_memory(before: PlannedMemory, after: PlannedMemory) -> Difference:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError, PlanError
@@ -38,15 +39,16 @@ _LARGEST: Final = 1 << 20  # bytes of a file of budgets
 class Tolerance:
     """By how much memory may grow: a share of the baseline, and bytes; both are 0 by default."""
 
-    share: float = 0.0
+    share: float | Fraction = 0.0
     size: int = 0
 
     def allows(self, memory: int, baseline: int) -> bool:
         """Whether the memory is no further above the baseline."""
-        return memory <= baseline * (1 + self.share) + self.size
+        share = Fraction(str(self.share)) if isinstance(self.share, float) else self.share
+        return memory <= baseline * (1 + share) + self.size
 
     def __str__(self) -> str:
-        return f"{self.share:.4%}".rstrip("0%").rstrip(".") + " %" if self.share else f"{self.size:,} bytes"
+        return f"{float(self.share):.4%}".rstrip("0%").rstrip(".") + " %" if self.share else f"{self.size:,} bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,5 +138,5 @@ def _size(value: object) -> int:
 
 def _tolerance(value: object) -> Tolerance:
     if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d{1,6}(?:\.\d{1,6})?)\s*%\s*", value)):
-        return Tolerance(share=float(match[1]) / 100)
+        return Tolerance(share=Fraction(match[1]) / 100)
     return Tolerance(size=_size(value))

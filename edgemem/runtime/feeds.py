@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Feeds", "make_feeds", "random_values", "resolve"]
+__all__ = ["Feeds", "complete_feeds", "make_feeds", "random_values", "resolve", "sized_by"]
 
 Feeds = dict[str, "NDArray[Any]"]
 
@@ -44,9 +45,41 @@ def make_feeds(
             feeds[name] = random_values(dtype, shapes[name], rng)
         except UnsupportedError:
             raise UnsupportedError(
-                f"input {name!r} is {dtype}, for which no values can be made; give them (--input {name}=FILE.npy)"
+                f"input {name!r} is {dtype}, for which no values can be made; give them to a command that has --input "
+                f"{name}=FILE.npy, such as plan, run or measure"
             ) from None
     return feeds
+
+
+def complete_feeds(
+    inputs: Mapping[str, tuple[str, Sequence[int | str | None]]],
+    given: Mapping[str, NDArray[Any]] | None,
+    bindings: Bindings | None = None,
+    *,
+    seed: int = 0,
+) -> Feeds:
+    """The values that are given, and those of `make_feeds` for all other inputs, at the sizes of the given ones."""
+    given = given or {}
+    others = {name: form for name, form in inputs.items() if name not in given}
+    made = make_feeds(others, sized_by(inputs, given, bindings or Bindings()), seed=seed)
+    return {**{name: given[name] if name in given else made[name] for name in inputs}, **given}
+
+
+def sized_by(
+    inputs: Mapping[str, tuple[str, Sequence[int | str | None]]], given: Mapping[str, NDArray[Any]], bindings: Bindings
+) -> Bindings:
+    """The bindings, and for symbols and shapes that they leave open the sizes of the values that are given."""
+    dims, shapes = dict(bindings.dims), dict(bindings.input_shapes)
+    for name, value in given.items():
+        declared = inputs[name][1] if name in inputs else ()
+        if name in shapes or len(declared) != value.ndim:
+            continue
+        for symbol, size in zip(declared, value.shape, strict=True):
+            if isinstance(symbol, str):
+                dims.setdefault(symbol, size)
+        if None in declared:
+            shapes[name] = value.shape
+    return replace(bindings, dims=dims, input_shapes=shapes)
 
 
 def random_values(dtype: str | np.dtype[Any] | type, shape: Sequence[int], rng: np.random.Generator) -> NDArray[Any]:

@@ -46,11 +46,12 @@ class MeasuredModel(Protocol):
 def serve_measurement(load: Callable[[Mapping[str, Any]], Callable[[], MeasuredModel]]) -> None:
     """Answer a task with figures.
 
-    The task has the number of `requests` and of `inputs`, whose arrays it brings, `warm` and `repeats`. The figures are
-    bytes, `None` where the system does not tell them: `imports`, anonymous memory of the runtime's modules;
-    `anonymous`, `proportional`, `peak`, growth from before the interpreter is made until after the last run, with the
-    greatest resident memory on the way for `peak`; `made`, what of `anonymous` was there before tensors were allocated.
-    Times are of runs alone, without setting inputs.
+    The task has the number of `requests` and of `inputs`, whose arrays it brings, `warm`, `served` and `repeats`. With
+    a `meeting` the answer is `turns_ms`: processor time of runs that alternate with those of another process, without
+    setting inputs. Else the figures are bytes, `None` where the system does not tell them: `imports`, anonymous memory
+    of the runtime's modules; `anonymous`, `proportional`, `peak`, growth from before the interpreter is made until
+    after the last run, with the greatest resident memory on the way for `peak`; `made`, what of `anonymous` was there
+    before tensors were allocated. `load_ms` and `first_ms` are processor time.
 
     Args:
         load: imports the runtime for a task, and gives what makes its interpreter.
@@ -63,24 +64,25 @@ def _figures(
     arrays: Sequence[NDArray[Any]],
     load: Callable[[Mapping[str, Any]], Callable[[], MeasuredModel]],
 ) -> dict[str, Any]:
+    if "meeting" in task:
+        return {"turns_ms": _turns(task, arrays, load)}
     requests = [arrays[k * task["inputs"] : (k + 1) * task["inputs"]] for k in range(task["requests"])]
     start = _readings()
     make = load(task)
     before = _readings()
     begin_peak()
-    began = time.perf_counter()
+    began = time.process_time()
     served = make()
-    made_ms = (time.perf_counter() - began) * 1e3
+    made_ms = (time.process_time() - began) * 1e3
     made = _readings()
-    began = time.perf_counter()
+    began = time.process_time()
     served.allocate()
-    answer: dict[str, Any] = {"load_ms": made_ms + (time.perf_counter() - began) * 1e3}
-    times = []
-    for k in range(task["warm"] + task["repeats"]):
+    answer: dict[str, Any] = {"load_ms": made_ms + (time.process_time() - began) * 1e3}
+    for k in range(task["warm"] + task["served"]):
         served.feed(requests[k % len(requests)])
-        began = time.perf_counter()
+        began = time.process_time()
         served.invoke()
-        times.append((time.perf_counter() - began) * 1e3)
+        answer.setdefault("first_ms", (time.process_time() - began) * 1e3)
     peak = peak_bytes()
     after = _readings()
     answer["imports"] = _grown(start["anonymous"], before["anonymous"])
@@ -88,8 +90,32 @@ def _figures(
     answer["anonymous"] = _grown(before["anonymous"], after["anonymous"])
     answer["proportional"] = _grown(before["proportional"], after["proportional"])
     answer["peak"] = _grown(before["resident"], peak)
-    answer |= {"first_ms": times[0], "latencies_ms": times[task["warm"] :], "digest": _digest(served, requests)}
+    answer["digest"] = _digest(served, requests)
     return answer | served.report()
+
+
+def _turns(
+    task: Mapping[str, Any],
+    arrays: Sequence[NDArray[Any]],
+    load: Callable[[Mapping[str, Any]], Callable[[], MeasuredModel]],
+) -> list[float]:
+    from edgemem.system.meeting import Meeting
+
+    meeting = Meeting(task["meeting"], task["number"], task["together"])
+    requests = [arrays[k * task["inputs"] : (k + 1) * task["inputs"]] for k in range(task["requests"])]
+    served = load(task)()
+    served.allocate()
+    for k in range(task["warm"]):
+        served.feed(requests[k % len(requests)])
+        served.invoke()
+    times = []
+    for turn in range(task["repeats"]):
+        served.feed(requests[(task["warm"] + turn) % len(requests)])
+        with meeting.turn(turn):
+            began = time.process_time()
+            served.invoke()
+            times.append((time.process_time() - began) * 1e3)
+    return times
 
 
 def _readings() -> dict[str, int | None]:

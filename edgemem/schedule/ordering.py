@@ -85,7 +85,8 @@ class Ordering:
 
     def _repr_html_(self) -> str:
         """For notebooks: the peaks, and how the order was found."""
-        saved = f", {self.given_peak / self.peak:.2f}x less" if self.peak and self.peak < self.given_peak else ""
+        ratio = f"{self.given_peak / self.peak:.2f}" if self.peak else "1.00"
+        saved = f", {ratio}x less" if self.peak < self.given_peak and ratio != "1.00" else ""
         facts = (
             ("peak", f"{self.peak:,}{' (optimal)' if self.optimal else ''}"),
             ("as given", f"{self.given_peak:,}{saved}"),

@@ -105,8 +105,9 @@ def explain(
     why = "; ".join(dict.fromkeys(shop.refusals))
     if limits.budget is None:
         return why or "nothing is within the limits"
+    nearest = _nearest(candidates, limits, refused, limits.budget, shop.target.kernels)
     if any(c.memory <= limits.budget and c.text in refused for c in candidates):
-        return f"what takes {limits.budget:,} bytes or less was refused: {why}"
+        return f"what takes {limits.budget:,} bytes or less was refused: {why}{nearest}"
     broken = [(c, c.breaks(limits)) for c in candidates if c.memory <= limits.budget]
     if broken:
         ways = join_names(dict.fromkeys(name for _, name in broken if name), most=4)
@@ -118,7 +119,7 @@ def explain(
                 f"{overlaps[0]}, or that of the device"
             )
         if within:
-            return f"{within}. {why}".rstrip(" .") + "."
+            return f"{within}{nearest}. {why}".rstrip(" .") + "."
     held = [c for c in candidates if c.kernels == shop.target.kernels]
     allowed = [c for c in held if not c.breaks(limits)] or held
     least = min(allowed, key=lambda c: c.memory)
@@ -141,6 +142,26 @@ def explain(
     if shop.refusals:
         text += f". Not possible: {why}"
     return text
+
+
+def _nearest(
+    candidates: Sequence[Candidate],
+    limits: CandidateLimits,
+    refused: Collection[str],
+    budget: int,
+    kernels: str,
+) -> str:
+    """The candidate above the budget that takes least and may be chosen, behind what is said; "" for none."""
+    above = [
+        c
+        for c in candidates
+        if c.memory > budget and c.kernels == kernels and c.text not in refused and not c.breaks(limits)
+    ]
+    if not above:
+        return ""
+    near = min(above, key=lambda c: c.memory)
+    more = "" if near.is_planned else " or more"
+    return f"; {near.text or 'the model as it is'} comes nearest with {near.memory:,}{more}"
 
 
 def _sizes(graph: Graph, tensors: Sequence[int]) -> str:

@@ -68,6 +68,13 @@ class MemoryHistory:
         of = size[self.trace.requests][self.trace.request]
         return np.cumsum(np.where(size > 0, size, -of))
 
+    def at_failure(self, failure: OutOfMemory) -> tuple[int, int]:
+        """Bytes that were in use when a request failed, and those that the allocator held then and nobody used."""
+        if not failure.event:
+            return 0, 0
+        used, held = int(self.allocated[failure.event - 1]), int(self.reserved[failure.event - 1])
+        return used, max(held - used, 0)
+
     @property
     def reserved_peak(self) -> int:
         """The most bytes that the allocator held at once."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import json
 import platform
+import re
 import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner
 from onnx import TensorProto
 from onnx import helper as make
 
 import edgemem
+from edgemem.cli.main import main
 from edgemem.commands.measure import CONFIGURATIONS, measure
 from edgemem.errors import ModelError, UnknownShapeError
 from edgemem.formats import Bindings
@@ -199,3 +203,28 @@ def test_the_plans_of_the_file_are_measured(tmp_path: Path) -> None:
     assert session.plan.endswith("from the file")
     assert session.outputs is not None
     assert session.activation == (session.planned or 0) + session.outputs
+
+
+@pytest.mark.full
+def test_times_are_compared_by_runs_that_alternate(tmp_path: Path) -> None:
+    path = chain(tmp_path / "chain.onnx", [16, 64, 8])
+    default, tuned = measure(path, repeats=8, rounds=2, configurations=("default", "tuned"))
+    ratio = tuned.latency_ratio
+    assert ratio is not None
+    assert 0 < ratio.low <= ratio.median <= ratio.high
+    assert default.latency_ratio is None
+    (alone,) = measure(path, repeats=2, rounds=1, configurations=("tuned",))
+    assert alone.latency_ratio is None
+    assert alone.latency_ms is not None
+
+
+@pytest.mark.full
+def test_the_command_prints_intervals_of_processor_time(tmp_path: Path) -> None:
+    path = chain(tmp_path / "chain.onnx", [16, 64, 8])
+    arguments = ["measure", str(path), "--repeats", "6", "--rounds", "1"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    table = done.stdout[done.stdout.index("\ncpu ms ") :].split("\n\n")[0].splitlines()[3:]
+    assert [re.search(r"\d\.\d\d-\d+\.\d\dx +yes$", line) is not None for line in table] == [True] * 5
+    rows = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
+    assert [sorted(row["latency_ratio"] or ()) for row in rows] == [[], *[["high", "low", "median"]] * 5]

@@ -84,6 +84,14 @@ def test_the_figures_of_a_snapshot(fragmented: Path) -> None:
     assert figures["simulated"]["out_of_memory"] is None
 
 
+def test_what_is_stranded_when_a_request_fails_is_told(fragmented: Path) -> None:
+    """A request of 10 MiB and four of 3 MiB were alive in 64 MiB when the one of 30 MiB failed."""
+    assert _figures(fragmented)["at_failures"] == [{"used": 22 * MIB, "stranded": 42 * MIB}]
+    lines = edgemem("trace", fragmented).output.splitlines()
+    assert any(line.startswith("  lost at the failure") and f"{42 * MIB:,}" in line for line in lines)
+    assert "22.00 MiB were in use then, and 42.00 MiB were reserved and not in use" in lines
+
+
 def test_the_first_lines_are_the_answer_and_what_it_saves(fragmented: Path) -> None:
     done = edgemem("trace", fragmented)
     first, second, *rest = done.output.splitlines()

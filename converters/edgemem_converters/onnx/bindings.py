@@ -97,7 +97,9 @@ def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto],
     two values, and values that are no sizes.
     """
     for name, value in bindings.dims.items():
-        if not 0 <= value <= MAX_ELEMENTS:
+        if value > MAX_ELEMENTS:
+            raise exceeds(f"dimension {name!r} cannot be {_shown(value)}", "MAX_ELEMENTS")
+        if value < 0:
             raise ModelError(f"dimension {name!r} cannot be {_shown(value)}")
     bound = dict(bindings.dims)
     for name, shape in bindings.input_shapes.items():
@@ -119,7 +121,9 @@ def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto],
 def _bind_shape(name: str, shape: Sequence[int], made: TypeProto, bound: dict[str, int]) -> None:
     if not made.HasField("tensor_type"):
         raise ModelError(f"input {name!r} is no tensor and has no shape")
-    if any(not 0 <= d <= MAX_ELEMENTS for d in shape):
+    if any(d > MAX_ELEMENTS for d in shape):
+        raise exceeds(f"input {name!r} cannot have the shape ({', '.join(map(_shown, shape))})", "MAX_ELEMENTS")
+    if any(d < 0 for d in shape):
         raise ModelError(f"input {name!r} cannot have the shape ({', '.join(map(_shown, shape))})")
     dims = dims_of(made)
     if dims is None:

@@ -55,6 +55,7 @@ PLAN_KEY = "edgemem.plan"
 STATES_KEY = "edgemem.states"  # the note of which inputs are outputs of the run before
 _WEIGHTS_KEY = "edgemem.weights"  # the note that names packed weights
 _BAKED_KEY = "edgemem.baked"  # the note of a file whose nodes run in their order
+_PARSED = 2  # bytes of memory that a parsed file may take for each of its own
 
 
 class OnnxConverter:
@@ -97,6 +98,7 @@ class OnnxConverter:
             try:
                 model = ModelProto.FromString(data)
             except DecodeError:
+                bytearray(_PARSED * len(data))  # protobuf does not tell damage from a lack of memory, and this does
                 try:
                     check_depth(data)
                 except ModelError as e:

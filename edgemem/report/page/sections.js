@@ -3,10 +3,11 @@
 function answerSection(memory, report) {
   const { unit } = memory, size = (n) => sizeText(n, unit);
   const { recorded } = memory, { arena, bound } = recorded ?? memory, optimal = arena === bound;
+  const ofGraph = !recorded && ["generic", "onnxruntime"].includes(memory.target) ? "Of the graph's plan: what an ONNX Runtime session takes is not known" : "";
   const badges = [
     optimal ? ["optimal", "good", "Equal to the lower bound: no plan is smaller"] : [`${(arena / Math.max(bound, 1)).toFixed(3)}× of the lower bound`, "plain", ""],
     report.proof.right ? ["proved", "good", "Checked by arguments that share no code with the planner"] : null,
-    report.budget !== null ? (memory.memory <= report.budget ? ["fits the budget", "good", ""] : ["over the budget", "bad", ""]) : null,
+    report.budget !== null ? (memory.memory <= report.budget ? ["fits the budget", "good", ofGraph] : ["over the budget", "bad", ""]) : null,
   ].filter(Boolean);
   const facts = [
     recorded ? ["Graph's plan", size(memory.arena), `lower bound ${size(memory.bound)}`]

@@ -49,7 +49,7 @@ LEVELS = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_ERRORS_ONLY = 3  # log severity
+_FATAL = 3  # log severity
 _REMEDY = "make it here from the original model with: edgemem shrink MODEL.onnx -o SHRUNK.onnx"
 
 
@@ -207,6 +207,13 @@ def baked_options(data: Content, options: Any) -> Iterator[None]:
         options.graph_optimization_level, options.execution_order = before
 
 
+def quiet_options() -> Any:
+    """Options of a session that a command opens: what ONNX Runtime warns of is about the model, and not printed."""
+    options = onnxruntime().SessionOptions()
+    options.log_severity_level = _FATAL
+    return options
+
+
 def optimised(model_path: Path, level: str, *, dims: Mapping[str, int], disabled: Sequence[str] = ()) -> bytes:
     """ONNX Runtime's optimised graph of a model as a file, weights inside, without the transformations in `disabled`.
 
@@ -215,8 +222,7 @@ def optimised(model_path: Path, level: str, *, dims: Mapping[str, int], disabled
     ort = onnxruntime()
     if level not in LEVELS:
         raise ModelError(f"{level!r} is no optimisation level; there are {', '.join(LEVELS)}")
-    options = bind_dimensions(ort.SessionOptions(), dims)
-    options.log_severity_level = _ERRORS_ONLY
+    options = bind_dimensions(quiet_options(), dims)
     options.intra_op_num_threads = 1
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
     with temporary_folder() as folder:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.ranges import open_shape, samples_of
-from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.feeds import complete_feeds
 from edgemem.runtime.onnxruntime.baked_file import Baked, bake, onnxruntime
 from edgemem.runtime.onnxruntime.profile import kernels_run
 from edgemem.runtime.onnxruntime.split_model import node_options
@@ -79,7 +79,7 @@ def bake_sized(
 
 def _forms_at(model_path: Path, parts: Parts, bindings: Bindings, feeds: Mapping[str, NDArray[Any]] | None) -> Forms:
     """Dtype and shape of every input and result in a run at these sizes."""
-    values = dict(feeds) if feeds else make_feeds(parts.input_forms(), bindings)
+    values = complete_feeds(parts.input_forms(), feeds, bindings)
     forms: Forms = {name: (str(value.dtype.name), value.shape) for name, value in values.items()}
     options = node_options()
     options.execution_order = onnxruntime().ExecutionOrder.PRIORITY_BASED

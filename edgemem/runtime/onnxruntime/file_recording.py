@@ -10,7 +10,7 @@ from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.ranges import in_ranges
 from edgemem.report.sizes import size_text
 from edgemem.runtime.onnxruntime import recording as runtime_record
-from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime
+from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime, quiet_options
 from edgemem.runtime.onnxruntime.file import planned_bindings, weight_files
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["add_recording", "add_recording_if_possible"]
 
 _MOST_BYTES: Final = 1 << 30  # of a model's files, or of an arena, that is recorded without being asked for
-_FATAL: Final = 4  # log severity: errors are raised, and told in one line
 _INVALID: Final = re.compile(
     r"\[(Shape|Type)InferenceError\]"
 )  # in what ONNX Runtime says of a model against the rules
@@ -46,7 +45,7 @@ def add_recording(
 
     Args:
         planned: an .onnx file.
-        feeds: inputs by name; made up otherwise.
+        feeds: inputs by name; those that are not given are made up.
         bindings: sizes of made-up inputs; what is not given is as in the plan that is in the file.
         threads: of one operator; 0 is as many as a session has by default, in an app 1. Sessions with others try the
             plan, too.
@@ -58,8 +57,7 @@ def add_recording(
 
     Raises what `edgemem.runtime.onnxruntime.recording.record` and `embed` raise; the file stays as it was then.
     """
-    options = onnxruntime().SessionOptions()
-    options.log_severity_level = _FATAL
+    options = quiet_options()
     options.intra_op_num_threads = threads
     if for_android:
         options.intra_op_num_threads = threads or 1
@@ -86,7 +84,8 @@ def add_recording_if_possible(
 
     Args:
         planned: as for `add_recording`.
-        feeds: as for `add_recording`; none for inputs that are made up.
+        feeds: as for `add_recording`; none for inputs that are made up. Whoever gives values asks for a recording of
+            them: what is in its way is an error.
         planset: the plan of the graph that is in the file.
         bindings: as for `add_recording`.
         threads: as for `add_recording`.
@@ -101,7 +100,7 @@ def add_recording_if_possible(
     try:
         return add_recording(planned, feeds or None, bindings=bindings, threads=threads), ""
     except EdgememError as e:
-        if isinstance(e, ModelError) and _INVALID.search(str(e)):
+        if feeds or (isinstance(e, ModelError) and _INVALID.search(str(e))):
             raise
         return (), str(e)
 

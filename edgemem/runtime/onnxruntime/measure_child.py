@@ -43,7 +43,6 @@ _EXACT_ARENA = {
 _PROFILED_RUNS = 3  # the arena grows until the second
 _MEASURED_RUNS = 3  # the first makes what later ones keep
 _SESSIONS = ("recording", "edgemem")
-_POLL_S = 0.01
 _PLAN_S = 60  # for a plan that is being made in the background
 
 
@@ -151,22 +150,22 @@ def _served(task: Task) -> dict[str, Any]:
     Of several processes that measure together, each waits until all have served, and then until all have read.
     """
     gc.collect()
-    began = time.perf_counter()
+    began = time.process_time()
     session = _session(task)
-    answer: dict[str, Any] = {"load_ms": (time.perf_counter() - began) * 1e3, "load_peak": peak_bytes()}
+    answer: dict[str, Any] = {"load_ms": (time.process_time() - began) * 1e3, "load_peak": peak_bytes()}
     if task["configuration"] == "trimmed":
         trim_heap()
     requests = _Requests(task)
-    times, outputs, results = [], 0, None
-    for k in range(task["warm"] + task["repeats"]):
+    outputs, results = 0, None
+    for k in range(task["warm"] + task["served"]):
         feeds, results = requests[k], None  # the last results are dropped before the next run
-        began = time.perf_counter()
+        began = time.process_time()
         results = session.run(None, feeds)
-        times.append((time.perf_counter() - began) * 1e3)
+        answer.setdefault("first_ms", (time.process_time() - began) * 1e3)
         outputs = max(outputs, sum(r.nbytes for r in results if isinstance(r, np.ndarray)))
         del feeds
         if k < task["warm"] and task["configuration"] in _SESSIONS:
-            session.wait(_PLAN_S)  # a plan is made in the background; the timed runs are those with one
+            session.wait(_PLAN_S)  # a plan is made in the background; the last runs are those with one
         if k == task["warm"] - 1 and task["configuration"] == "trimmed":
             trim_heap()
     gc.collect()
@@ -177,25 +176,42 @@ def _served(task: Task) -> dict[str, Any]:
     del results
     trim_heap()
     answer["trimmed"] = resident_bytes()
-    answer |= {"first_ms": times[0], "latencies_ms": times[task["warm"] :], "outputs": outputs}
+    answer["outputs"] = outputs
     if task["configuration"] in _SESSIONS:
         session.wait(_PLAN_S)
     answer["digest"] = _digest(session, requests)
     return answer | (_plan(session, outputs) if task["configuration"] in _SESSIONS else {})
 
 
+def _turned(task: Task) -> dict[str, Any]:
+    """Processor time of runs that alternate with those of another process."""
+    from edgemem.system.meeting import Meeting
+
+    meeting = Meeting(task["meeting"], task["number"], task["together"])
+    session, requests = _session(task), _Requests(task)
+    for k in range(task["warm"]):
+        session.run(None, requests[k])
+        if task["configuration"] in _SESSIONS:
+            session.wait(_PLAN_S)
+    if task["configuration"] == "trimmed":
+        trim_heap()
+    gc.collect()
+    times: list[float] = []
+    for turn in range(task["repeats"]):
+        feeds = requests[task["warm"] + turn]
+        with meeting.turn(turn):
+            began = time.process_time()
+            session.run(None, feeds)
+            times.append((time.process_time() - began) * 1e3)
+    return {"turns_ms": times}
+
+
 def _meet(task: Task, name: str) -> None:
     """Wait until all processes that measure together are here. Raises TimeoutError where one of them has gone."""
-    from pathlib import Path
+    if task["together"] > 1:
+        from edgemem.system.meeting import Meeting
 
-    if task["together"] == 1:
-        return
-    folder = Path(task["meeting"])
-    (folder / f"{name}-{task['number']}").touch()
-    while len(list(folder.glob(f"{name}-*"))) < task["together"]:
-        if (folder / "gone").exists():
-            raise TimeoutError("another one of the processes that measure together has ended")
-        time.sleep(_POLL_S)
+        Meeting(task["meeting"], task["number"], task["together"]).wait_for_all(name)
 
 
 def _plan(session: Any, outputs: int) -> dict[str, Any]:
@@ -285,7 +301,14 @@ def _place(task: Task) -> dict[str, Any]:
     return {}
 
 
-_ANSWERS = {"place": _place, "memory": _memory, "open": _opened, "record": _recorded, "serve": _served}
+_ANSWERS = {
+    "place": _place,
+    "memory": _memory,
+    "open": _opened,
+    "record": _recorded,
+    "serve": _served,
+    "turns": _turned,
+}
 
 if __name__ == "__main__":
     serve(lambda question: Message(_ANSWERS[question.data["what"]](question.data)))

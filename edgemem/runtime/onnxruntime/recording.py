@@ -12,7 +12,7 @@ from edgemem.errors import ModelError, PlanFileError, RuntimeBindError, Unsuppor
 from edgemem.formats import Bindings
 from edgemem.model.ranges import Range, corners_of, resolve
 from edgemem.planning.recording_plan import plan_recording
-from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.feeds import complete_feeds, make_feeds
 from edgemem.runtime.onnxruntime.baked_file import onnxruntime, runtime_errors
 from edgemem.runtime.onnxruntime.calls import described
 from edgemem.runtime.onnxruntime.file import plans_in, with_plans
@@ -151,7 +151,10 @@ def _runs(
 
     With each run its sizes in words; "" for the inputs that are given, and where there are no ranges.
     """
-    given = [("", feeds)] if feeds is not None else []
+    given: list[tuple[str, Mapping[str, Any]]] = []
+    if feeds is not None:
+        missing = [i for i in session.get_inputs() if i.name not in feeds]
+        given = [("", complete_feeds(_forms(session.get_inputs()), feeds, bindings) if missing else feeds)]
     if not bindings.ranges and given:
         return given
     forms = _forms(session.get_inputs())

@@ -16,7 +16,7 @@ from edgemem.errors import ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.ranges import samples_of
 from edgemem.runtime.differences import compare_values
-from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.feeds import complete_feeds, make_feeds
 from edgemem.runtime.onnxruntime.baked_file import (
     LEVELS,
     bind_dimensions,
@@ -186,7 +186,7 @@ def _requests(
     content: bytes, folder: Path, bindings: Bindings | None, feeds: Mapping[str, NDArray[Any]] | None
 ) -> Requests:
     forms = onnx_editor().parts(content, folder).input_forms()
-    given = [dict(feeds)] if feeds else []
+    given = [complete_feeds(forms, feeds, bindings)] if feeds else []
     if bindings is None or not bindings.ranges:
         return given + [make_feeds(forms, bindings, seed=seed) for seed in range(_RUNS - len(given))]
     points = samples_of(bindings.dims, bindings.ranges)

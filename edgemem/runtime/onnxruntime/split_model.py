@@ -206,7 +206,9 @@ def _fed_sizes(parts: Any, feeds: Mapping[str, NDArray[Any]]) -> dict[str, int]:
     """The sizes of the symbols in the inputs' shapes. Raises RuntimeBindError for feeds that contradict each other."""
     values: dict[str, int] = {}
     for name, (_, declared) in parts.input_forms().items():
-        shape: Sequence[int] = feeds[name].shape if name in feeds else ()
+        if name not in feeds:
+            continue  # it is made up
+        shape: Sequence[int] = feeds[name].shape
         if len(shape) != len(declared):
             raise RuntimeBindError(f"{name!r} is fed with the shape {shape}, which has another rank than the model's")
         for symbol, size in zip(declared, shape, strict=True):

@@ -108,7 +108,8 @@ def rows(name: str, folder: Path, checks: Checks) -> tuple[list[str], list[str]]
         shown = sizes if len(second) < 6 else sizes[1:]
         second += [f"{size // 1024:,}" for size in shown] + [f"{sizes[1] / sizes[0]:.2f}"]
     second += [f"{(r.latency_ms or 0) / (stock.latency_ms or 1):.2f}x" for r in (streamed, planned)]
-    second += [f"{delegated.anonymous_ratio or 0:.2f}", f"{delegated.latency_ratio or 0:.2f}x"]
+    ratio = delegated.latency_ratio
+    second += [f"{delegated.anonymous_ratio or 0:.2f}", f"{ratio.low:.2f}-{ratio.high:.2f}x" if ratio else "-"]
     return first, second
 
 
