@@ -225,3 +225,72 @@ def test_what_is_left_to_the_runtime_is_so_for_tensorflow_lite_micro_alone() -> 
         assert (edgemem.verify(planset, CONVS) == ()) is is_right
     other = replace(by_hand(CONVS, replace(RULES, name="tflm"), GOOD[:1]), unplanned=(("b", "empty"),))
     assert found(other, CONVS) == {Cause.MISSING_TENSOR}
+
+
+def conditional() -> Graph:
+    """x -> IF -> o -> y; the two branches compute with tensors of their own, and one reads a variable."""
+
+    def branch(path: str, number: int, *kinds: str) -> Graph:
+        count = len(kinds) + 1
+        tensors = (*(tensor(f"{path}{k}") for k in range(count)), tensor(f"{path}v", kind="variable"))
+        ops = tuple(Op(f"{path}f{k}", kind, (k, count), (k + 1,)) for k, kind in enumerate(kinds))
+        return Graph(path, tensors, ops, (0,), (count - 1,), number=number)
+
+    tensors = (tensor("x"), tensor("c", (1,), "bool"), tensor("a"), tensor("o"), tensor("y"))
+    bodies = (branch("t.", 1, "Conv", "Conv"), branch("e.", 2, "Conv"))
+    ops = (Op("f", "Conv", (0,), (2,)), Op("if", "IF", (1, 2), (3,), bodies), Op("g", "Conv", (3,), (4,)))
+    return Graph("g", tensors, ops, (0, 1), (4,), number=0)
+
+
+GRAPHS = {"loop": loop(), "if": conditional(), "chain": CONVS}
+TARGETS = {
+    "outside": RULES,
+    "inside": INSIDE,
+    "whole": WHOLE,
+    "kept": replace(WHOLE, variables="whole_run", unread="to_end"),
+    "unpacked": replace(INSIDE, sub_byte="unpacked"),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_tensor_of_an_honest_plan_needs_its_place(name: str, target: str) -> None:
+    """Taken out of its record, or of one byte less, or twice: each is refused."""
+    graph, rules = GRAPHS[name], TARGETS[target]
+    honest = edgemem.plan(graph, target=rules)
+    assert edgemem.verify(honest, graph) == ()
+    best = honest.best_offsets
+    assert best is not None
+    rows = list(zip(honest.problem.records, best.offsets.tolist(), strict=True))
+    for k, (one, offset) in enumerate(rows):
+        assert isinstance(one.size, int)
+        less = [*rows[:k], (replace(one, size=one.size - 1), offset), *rows[k + 1 :]]
+        assert Cause.RECORD_TOO_SMALL in found(by_hand(graph, rules, less), graph)
+        for gone in one.tensors:
+            rest = tuple(n for n in one.tensors if n != gone)
+            left = [(replace(one, tensors=rest), offset)] if rest else []
+            causes = found(by_hand(graph, rules, [*rows[:k], *left, *rows[k + 1 :]]), graph)
+            assert Cause.MISSING_TENSOR in causes, (gone, causes)
+            end = -(-(best.size + 16) // 16) * 16
+            twice = [*rows, (replace(one, name="again", tensors=(gone,)), end)]
+            assert Cause.TWO_PLACES in found(by_hand(graph, rules, twice), graph)
+    named = dict.fromkeys(n for r, _ in rows for n in r.tensors)
+    listed = replace(honest, unplanned=((next(iter(named)), "empty"),))
+    assert found(listed, graph) == {Cause.TWO_PLACES}
+
+
+def test_an_empty_variable_needs_no_place() -> None:
+    tensors = (*CONVS.tensors, tensor("v", (0,), kind="variable"))
+    graph = replace(CONVS, tensors=tensors, ops=(CONVS.ops[0], replace(CONVS.ops[1], inputs=(1, 4)), CONVS.ops[2]))
+    assert edgemem.verify(by_hand(graph, replace(RULES, variables="whole_run"), GOOD), graph) == ()
+
+
+def test_messages_name_what_textures_need() -> None:
+    target = Target("textures", alignment=1, aliasing="none", texels=True)
+    tensors = tuple(tensor(name, (1, 6, 2, 8)) for name in "xay")
+    ops = (Op("f", "CONV_2D", (0,), (1,)), Op("g", "CONV_2D", (1,), (2,)))
+    graph = Graph("g", tensors, ops, (0,), (2,), "nhwc")
+    honest = edgemem.plan(graph, target=target)
+    plan = SharedObjectsPlan("hand", {}, np.zeros(1, np.int64), ((2, 11),), 22, optimal=False)
+    messages = {v.message for v in edgemem.verify(replace(honest, shared_objects=(plan,)), graph)}
+    assert "object 0 is [2, 11], its records need [2, 12]" in messages
