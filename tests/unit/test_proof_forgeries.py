@@ -91,6 +91,12 @@ def test_rows_are_written_into_a_state_that_nothing_else_reads() -> None:
     for wrong in (cache((1, 2, 1)), cache((3, 2, 1)), cache((1, 2, 3), "Conv")):
         assert found(replace(by_hand(wrong, RULES, rows), target=rules), wrong) == {Cause.CLOBBERED_INPUT}
     assert Cause.STATE_NOT_KEPT in found(by_hand(once, rules, [(record("past", 0, 1, 16, kind="state"), 0)]), once)
+    # Rows are written into what was computed from the state, which is no state.
+    tensors = (*once.tensors, tensor("q"))
+    ops = (Op("e", "Relu", (1,), (5,)), Op("f", "ScatterND", (5, 2, 3), (0,)), once.ops[1])
+    other = replace(once, tensors=tensors, ops=ops)
+    whole = [(record("past", 0, 2, 16, "past", "present", "q", kind="state"), 0)]
+    assert found(replace(by_hand(other, RULES, whole), target=rules), other) == {Cause.CLOBBERED_INPUT}
 
 
 def test_states_are_of_inputs_and_of_what_operators_write() -> None:
