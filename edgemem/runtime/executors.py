@@ -168,6 +168,12 @@ def _tried_in_litert(file: Path, _: Model) -> str:
     return trial_refusal(file)
 
 
+def _tried_in_session(file: Path, _: Model) -> str:
+    from edgemem.runtime.onnxruntime.recorded_session import trial_refusal
+
+    return trial_refusal(file)
+
+
 def _tried_node_by_node(file: Path, _: Model) -> str:
     from edgemem.runtime.onnxruntime.node_trial import trial_refusal
 
@@ -245,7 +251,14 @@ WEBGPU: Final = Executor(
 )
 EXECUTORS: Final = (
     IO_BINDING,
-    Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", (".onnx",), _replay, _made_elsewhere),
+    Executor(
+        "replay",
+        "ONNX Runtime sessions (edgemem.InferenceSession)",
+        (".onnx",),
+        _replay,
+        _made_elsewhere,
+        _tried_in_session,
+    ),
     Executor(
         "android",
         "an Android app (edgemem android package)",
