@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from edgemem.proof import Cause
 from edgemem.records.problem import Problem
 from edgemem.targets import Target
 from tests.unit.test_rehearsal import CONVS, GOOD, INSIDE, RULES, by_hand, loop, record, tensor
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WHOLE = replace(RULES, inputs="whole_run", outputs="to_end")
 MICRO = Target("micro", alignment=16, aliasing="tflm", kernels="tflm-reference")
@@ -300,3 +304,62 @@ def test_messages_name_what_textures_need() -> None:
     plan = SharedObjectsPlan("hand", {}, np.zeros(1, np.int64), ((2, 11),), 22, optimal=False)
     messages = {v.message for v in edgemem.verify(replace(honest, shared_objects=(plan,)), graph)}
     assert "object 0 is [2, 11], its records need [2, 12]" in messages
+
+
+def test_the_first_tensor_of_a_graph_may_be_written_over_too() -> None:
+    shape = (1, 4, 4, 4)
+    tensors = (*(tensor(n, shape, "int8") for n in "xy"), tensor("w", (1, 1, 1, 4), "int8", kind="constant"))
+    about = {"kernel": (1, 1), "stride": (1, 1), "dilation": (1, 1), "pads": (0, 0, 0, 0)}
+    graph = Graph("g", tensors, (Op("f", "DEPTHWISE_CONV_2D", (0, 2), (1,), attributes=about),), (0,), (1,))
+    rules = replace(MICRO, inputs="until_last_use", outputs="to_end")
+    # Each record is at its own time, so that the graph alone permits it.
+    rows = [(record("x", 0, 0, 64, kind="input"), 0), (record("y", 1, 1, 64, kind="output"), 0)]
+    assert found(by_hand(graph, rules, rows), graph) == set()
+    assert Cause.CLOBBERED_INPUT in found(by_hand(graph, replace(rules, kernels="none"), rows), graph)
+
+
+def sliced(begin: int, dtype: str = "int8") -> Graph:
+    """x [4, 16] -> RELU -> a -> SLICE of two rows -> b -> CONV_2D -> y."""
+    tensors = (
+        tensor("x", (4, 16), dtype),
+        tensor("a", (4, 16), dtype),
+        tensor("b", (2, 16), dtype),
+        tensor("y", (2, 16), dtype),
+    )
+    about = {"begin": (begin, 0), "size": (2, 16)}
+    ops = (
+        Op("f", "CONV_2D", (0,), (1,)),
+        Op("s", "SLICE", (1,), (2,), attributes=about),
+        Op("h", "CONV_2D", (2,), (3,)),
+    )
+    return Graph("g", tensors, ops, (0,), (3,))
+
+
+def test_a_slice_lies_in_its_input_at_its_place_alone() -> None:
+    rules = replace(RULES, aliasing="none", slots=True)
+    rows = [(record("a", 0, 0, 64), 0), (record("b", 1, 2, 32), 16)]
+    first, second = sliced(1), sliced(2)
+    planset = by_hand(first, rules, rows)
+    assert edgemem.verify(planset, first) == ()
+    assert found(planset, second) == {Cause.CLOBBERED_INPUT}  # the same plan, proved for another slice before
+    assert edgemem.verify(planset, first) == ()
+    assert Cause.CLOBBERED_INPUT in found(by_hand(first, replace(rules, slots=False), rows), first)
+    half = sliced(2, "int4")  # whose rows begin in whole bytes, and whose elements do not
+    packed = [(record("a", 0, 0, 32), 0), (record("b", 1, 2, 16), 16)]
+    assert found(by_hand(half, rules, packed), half) == {Cause.CLOBBERED_INPUT}
+
+
+def test_a_plan_for_kernels_without_its_model(tmp_path: Path) -> None:
+    apart = [(record("a", 0, 1, 64), 0), (record("b", 1, 2, 64), 64)]
+    planset = by_hand(depthwise(), MICRO, apart)
+    edgemem.save(None, planset, tmp_path / "p.edgemem")
+    assert edgemem.verify(tmp_path / "p.edgemem") == ()
+
+
+def test_regions_that_a_plan_does_not_have() -> None:
+    planset = by_hand(CONVS, RULES, GOOD)
+    plan = planset.offsets[0]
+    forged = replace(planset, offsets=(replace(plan, regions=np.array([0, 1], np.int64)),))
+    assert edgemem.verify(forged, CONVS)
+    first = replace(planset, offsets=(replace(plan, regions=np.array([0, 0], np.int64)),))
+    assert edgemem.verify(replace(first, target=None), CONVS) == ()
