@@ -66,14 +66,20 @@ def checked(file: Path, out: Path, *options: str) -> str:
     assert done.exit_code == 0, (file.name, options, promised, done.output)
     runs: list[dict[str, Any]] = json.loads(done.stdout)["runs"]
     ran = {run["executor"] for run in runs if run["report"] is not None}
-    assert promised <= ran, (file.name, options, runs)
-    return "kept"
+    # ONNX Runtime draws the order of free branches whenever it loads a graph: two sessions may agree and a third not.
+    drawn = {run["executor"] for run in runs if "sessions order them anew" in run["refusal"]}
+    assert promised <= ran | drawn, (file.name, options, runs)
+    return "kept" if promised <= ran else "drawn anew"
 
 
 def words() -> bytes:
     """A table of strings."""
     keys = [f"w{k}" for k in range(20)]
-    about: dict[str, Any] = {"keys_strings": keys, "values_floats": [float(k) for k in range(20)], "default_float": -1.0}
+    about: dict[str, Any] = {
+        "keys_strings": keys,
+        "values_floats": [float(k) for k in range(20)],
+        "default_float": -1.0,
+    }
     nodes = [
         helper.make_node("LabelEncoder", ["s"], ["a"], domain="ai.onnx.ml", **about),
         helper.make_node("Neg", ["a"], ["y"]),
@@ -199,6 +205,7 @@ def test_what_plan_claims_of_300_files_verify_does(tmp_path: Path) -> None:
         found[checked(path, tmp_path / f"planned{number}{path.suffix}", *options)] += 1
     assert sum(found.values()) == 300
     assert found["kept"] > 150, found
+    assert found["drawn anew"] <= 6, found
     assert found["refused"] + found["none claimed"] > 20, found
 
 
