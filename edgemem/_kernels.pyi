@@ -58,8 +58,8 @@ def range_minimum(
     high: NDArray[np.int64],
 ) -> NDArray[np.int64]: ...
 
-# --- calls of Python between two calls of C: kernels/python/calls.cpp; `enter` is the address of a C function that takes
-# a state and gives the one before ---
+# --- calls of Python between two calls of C: kernels/python/calls.cpp; `enter` is the address of a C function that
+# takes a state and gives the one before ---
 
 def call_within(enter: int, state: int, function: Callable[..., _Result], *arguments: object) -> _Result: ...
 

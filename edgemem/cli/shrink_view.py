@@ -1,4 +1,4 @@
-"""What `shrink` prints: the answer first, then the candidates, each with the command that makes it."""
+"""What `shrink` prints: the answer first, then the candidates, and the commands that make those that were tried."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Rows:
     Attributes:
         columns: headings.
         cells: a row each.
-        commands: the command that makes each row.
+        commands: the command that makes each row; "" for a candidate that was not tried, and may be refused.
     """
 
     columns: tuple[str, ...]
@@ -182,16 +182,18 @@ def rows_of(found: Found, limits: CandidateLimits) -> Rows:
         time = "" if c.latency is None else f"{c.latency:.2f}x"
         row = (f"{number}{mark and ' ' + mark}", memory, f"{c.memory / first:.3f}x", f"{c.macs:.3f}x")
         cells.append((*row, f"{c.operators:,}", time))
-    return Rows(_COLUMNS, tuple(cells), tuple(map(found.command, chosen)))
+    return Rows(_COLUMNS, tuple(cells), tuple(found.command(c) if c.is_tried else "" for c in chosen))
 
 
 def table_lines(rows: Rows) -> list[str]:
-    """The table as lines of plain text, and the command of each row."""
+    """The table as lines of plain text, and the command of each row that was tried."""
     widths = [max(map(len, column)) for column in zip(rows.columns, *rows.cells, strict=True)]
     table = [
         "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in (rows.columns, *rows.cells)
     ]
-    return [*table, "", *(f"{number}: {command}" for number, command in enumerate(rows.commands, 1))]
+    commands = [f"{number}: {command}" for number, command in enumerate(rows.commands, 1) if command]
+    others = ["the others were planned, not tried: --budget SIZE tries them"] if "" in rows.commands else []
+    return [*table, "", *commands, *others]
 
 
 @contextmanager
@@ -242,5 +244,5 @@ def _data(candidate: Candidate, found: Found) -> dict[str, object]:
         "target": candidate.target.name,
         **{name: getattr(candidate, name) for name in names},
         "tail_here": None if candidate.tail_check is None else candidate.tail_check.measured,
-        "command": found.command(candidate),
+        "command": found.command(candidate) if candidate.is_tried else None,
     }

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from edgemem.commands.executor_run import ExecutorRun, check_verified
 from edgemem.commands.verify_run_gpu import gpu_runs
@@ -18,16 +15,11 @@ from edgemem.model.ranges import Range, resolve
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import IO_BINDING
-from edgemem.runtime.feeds import complete_feeds, make_feeds, random_values
-from edgemem.runtime.onnxruntime.baked_file import (
-    LEVELS,
-    in_one_line,
-    onnxruntime,
-    quiet_options,
-    session_options_for,
-)
+from edgemem.runtime.feeds import complete_feeds, make_feeds
+from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.node_comparison import compare_nodes
+from edgemem.runtime.onnxruntime.recorded_session import ORDER_REMEDY, options_of, values_of
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.split_model import split_model
 
@@ -42,12 +34,10 @@ if TYPE_CHECKING:
     from edgemem.runtime.feeds import Feeds
     from edgemem.runtime.memory import MemoryReport
     from edgemem.runtime.onnxruntime.split_model import SplitModel
-    from edgemem.trace.recording import Fingerprint, Signature
+    from edgemem.trace.recording import Signature
 
 __all__ = ["verify_run"]
 
-_MOST_ELEMENTS = 1 << 28  # of the inputs that are made up
-_MOST_THREADS = 256
 _NAMED = 10  # results that a note names
 _RUNS = 2  # the second one finds what the first one left
 
@@ -189,12 +179,12 @@ def _replay(
         raise RuntimeBindError(
             f"the recording is of calls of {signature.call}, and only those of run are repeated here"
         )
-    runs = [("", {**_values(signature, tuple(feeds or ())), **(feeds or {})}), *others]
+    runs = [("", {**values_of(signature, feeds or ()), **(feeds or {})}), *others]
     outputs = list(signature.outputs) or None
     with in_one_line(planned):
         plain = onnxruntime().InferenceSession(
             str(planned),
-            session_options_for(data, _options(fingerprint)),
+            session_options_for(data, options_of(fingerprint)),
             providers=["CPUExecutionProvider"],
         )
         names = outputs or [o.name for o in plain.get_outputs()]
@@ -210,7 +200,7 @@ def _replay(
         outside: list[str] = []
         with InferenceSession(
             str(planned),
-            _options(fingerprint),
+            options_of(fingerprint),
             cache=False,
             poison=True,
             record="never",
@@ -231,8 +221,7 @@ def _replay(
                     outside.append(at)
     if report.details["replayed"] < _RUNS or report.origin is None or report.origin.source != "file":
         reason = report.reason or "the session did not take the recording in the file"
-        remedy = "where branches are free, sessions order them anew; use edgemem shrink --steps optimize=all"
-        raise RuntimeBindError(f"{reason}; {remedy}" if report.details["bails"] else reason)
+        raise RuntimeBindError(f"{reason}; {ORDER_REMEDY}" if report.details["bails"] else reason)
     if not steady:
         raise RuntimeBindError("its results differ from run to run even without a plan, so there is nothing to compare")
     left = [name for k, name in enumerate(names) if k not in steady]
@@ -266,37 +255,3 @@ def _random_outputs(planned: Path, signature: Signature) -> frozenset[str]:
         return random_values_of(load_model(planned, Bindings({}, shapes)).graph())
     except ModelError:
         return frozenset()
-
-
-def _values(signature: Signature, given: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
-    """Random inputs as the recording had them, for those that are not given.
-
-    Raises RuntimeBindError for more than a file may ask for.
-    """
-    missing = [(name, dtype, shape) for name, dtype, shape in signature.inputs if name not in given]
-    elements = sum(prod(shape) for _, _, shape in missing)
-    if elements > _MOST_ELEMENTS:
-        raise RuntimeBindError(f"the recording is of inputs with {elements:,} elements; give them with --input")
-    rng = np.random.default_rng(0)
-    return {name: random_values(dtype, shape, rng) for name, dtype, shape in missing}
-
-
-def _options(fingerprint: Fingerprint) -> Any:
-    """Session options as the recording had them. Raises RuntimeBindError for threads that no session has."""
-    ort = onnxruntime()
-    options = quiet_options()
-    level = fingerprint.options.get("level", "")
-    known = level if level in LEVELS.values() else LEVELS["all"]
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, str(known))
-    options.intra_op_num_threads = _threads(fingerprint, "intra_threads")
-    options.inter_op_num_threads = _threads(fingerprint, "inter_threads")
-    return options
-
-
-def _threads(fingerprint: Fingerprint, name: str) -> int:
-    count = fingerprint.options.get(name, 1)
-    if type(count) is not int or not 0 <= count <= _MOST_THREADS:
-        raise RuntimeBindError(
-            f"the recording is of a session with {str(count)[:40]!r} threads; record the model again"
-        )
-    return count

@@ -168,6 +168,12 @@ def _tried_in_litert(file: Path, _: Model) -> str:
     return trial_refusal(file)
 
 
+def _tried_in_session(file: Path, _: Model) -> str:
+    from edgemem.runtime.onnxruntime.recorded_session import trial_refusal
+
+    return trial_refusal(file)
+
+
 def _tried_node_by_node(file: Path, _: Model) -> str:
     from edgemem.runtime.onnxruntime.node_trial import trial_refusal
 
@@ -178,14 +184,18 @@ def _no_webgpu_kernel(model: Model | Graph | None, plansets: Sequence[PlanSet]) 
     """What of a model has no kernel on a GPU: what `edgemem run` says of it, in the same words."""
     from edgemem.runtime.webgpu.gpu_model import read_gpu_model
     from edgemem.runtime.webgpu.graph_lowering import missing_kernels  # kernels, which other plans do not need
+    from edgemem.runtime.webgpu.portable_program import constants_refusal
 
     if not isinstance(model, Model) or not isinstance(model, Computable):
         return None
     try:
-        missing = missing_kernels(read_gpu_model(model, next(p for p in plansets if WEBGPU.refuse_plan(p) is None)))
+        prepared = read_gpu_model(model, next(p for p in plansets if WEBGPU.refuse_plan(p) is None))
+        if (missing := missing_kernels(prepared)) is not None:
+            return Refusal(f"{missing}{missing.remedy()}", "")
     except UnsupportedError as e:
         return Refusal(str(e), "")
-    return Refusal(f"{missing}{missing.remedy()}", "") if missing is not None else None
+    why = constants_refusal(prepared)
+    return Refusal(why, "") if why else None
 
 
 def has_portable_size(plansets: Sequence[PlanSet]) -> bool:
@@ -241,7 +251,14 @@ WEBGPU: Final = Executor(
 )
 EXECUTORS: Final = (
     IO_BINDING,
-    Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", (".onnx",), _replay, _made_elsewhere),
+    Executor(
+        "replay",
+        "ONNX Runtime sessions (edgemem.InferenceSession)",
+        (".onnx",),
+        _replay,
+        _made_elsewhere,
+        _tried_in_session,
+    ),
     Executor(
         "android",
         "an Android app (edgemem android package)",

@@ -133,6 +133,11 @@ class Candidate:
     runtime: str = ""
 
     @property
+    def is_tried(self) -> bool:
+        """Whether its command makes it: its runtime was asked, or it is the model as it is."""
+        return bool(self.outputs) or not self.steps
+
+    @property
     def memory(self) -> int:
         """Bytes that the runtime needs: arena and tail, or what it takes to prepare the model."""
         return max(self.arena + self.tail, self.whole)

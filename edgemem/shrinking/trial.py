@@ -162,15 +162,16 @@ def _in_onnxruntime(
             raise PassError(f"{candidate.text}: {beside}, compared with level {level}; all its steps keep every bit")
         is_kept = beside.is_identical
     refusal = ""
+    apart = f"differ by at most {found.largest:.1g} in {found.runs} runs"
     if found.is_identical:
         outputs = IDENTICAL
     elif rule == "identical" and note is not None and is_kept:
-        outputs = f"differ by at most {found.largest:.1g} from a default session's, and not from those of level {level}"
+        outputs = f"{apart} from a default session's, and not from those of level {level}"
     else:
-        outputs = f"differ by at most {found.largest:.1g}, ONNX Runtime's levels by {found.levels:.1g}"
+        outputs = f"{apart}, ONNX Runtime's levels by {found.levels:.1g}"
         is_near = rule == "as-runtime" and found.largest <= found.levels < inf
-        apart = f", and ONNX Runtime's levels by {found.levels:.2g} from each other"
-        refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}{apart}"
+        levels = f"ONNX Runtime's levels by {found.levels:.2g} from each other"
+        refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}, and {levels}"
     latency = runs().latency_ratio(model) if limits.max_latency is not None and not refusal else None
     return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal, recorded)
 

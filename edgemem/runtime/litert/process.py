@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import EdgememError, MissingDependencyError, RuntimeBindError, error_named
 from edgemem.runtime.litert.package import require_package
-from edgemem.runtime.tflite_file import open_model
+from edgemem.runtime.tflite_file import input_forms, open_model, values_of
 from edgemem.system.child_call import ChildError, Message, call_child
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def trial_refusal(file: Path) -> str:
     Also "" if LiteRT is not installed, or nothing came of the trial within 20 seconds.
     """
     try:
-        found, _ = ask_litert("bind", file, open_model(file), timeout_s=_TRIAL_S)
+        model = open_model(file)
+        values_of(input_forms(model.graph()), None)  # which `verify --run` needs, too
+        found, _ = ask_litert("bind", file, model, timeout_s=_TRIAL_S)
     except MissingDependencyError:
         return ""
     except EdgememError as e:

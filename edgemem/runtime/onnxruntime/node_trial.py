@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from edgemem.errors import EdgememError, MissingDependencyError
 from edgemem.model.macs import count_macs
 from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.onnxruntime.baked_file import in_one_line
 from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.file import weight_bytes
 from edgemem.runtime.onnxruntime.split_model import split_model
@@ -31,9 +32,10 @@ def trial_refusal(file: Path) -> str:
         if max(weight_bytes(file.read_bytes()), sum(map(model.size, model.forms))) > _MOST_BYTES:
             return ""
         forms = {name: model.forms[name] for name in model.inputs if name in model.forms}
-        nodes = BoundNodes(model)
-        if count_macs(model.graph) <= _MOST_MACS:
-            nodes.run(make_feeds(forms))
+        with in_one_line(file):
+            nodes = BoundNodes(model)
+            if count_macs(model.graph) <= _MOST_MACS:
+                nodes.run(make_feeds(forms))
     except MissingDependencyError:
         return ""
     except EdgememError as e:

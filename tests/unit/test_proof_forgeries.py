@@ -1,0 +1,365 @@
+"""Forged plans, one for each thing that the proof knows: each is refused, and the honest plan beside it is right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import edgemem
+from edgemem.errors import ModelError
+from edgemem.model.graph import Graph, Op, Tensor
+from edgemem.model.overlap import distance
+from edgemem.plans import LEFT_TO_RUNTIME, SharedObjectsPlan
+from edgemem.proof import Cause
+from edgemem.records.problem import Problem
+from edgemem.targets import Target
+from tests.unit.test_rehearsal import CONVS, GOOD, INSIDE, RULES, by_hand, loop, record, tensor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WHOLE = replace(RULES, inputs="whole_run", outputs="to_end")
+MICRO = Target("micro", alignment=16, aliasing="tflm", kernels="tflm-reference")
+
+
+def found(planset: edgemem.PlanSet, graph: Graph) -> set[Cause]:
+    return {v.cause for v in edgemem.verify(planset, graph)}
+
+
+def in_objects(graph: Graph, target: Target, rows: list[tuple[object, int]], sizes: tuple[int, ...]) -> object:
+    """A plan of shared objects with these records."""
+    planset = by_hand(graph, target, [(r, 64 * k) for k, (r, _) in enumerate(rows)])  # type: ignore[misc]
+    plan = SharedObjectsPlan("hand", {}, np.array([n for _, n in rows], np.int64), sizes, sum(sizes), optimal=True)
+    bounds = planset.bounds
+    plan = replace(plan, optimal=plan.size == bounds.shared_objects)
+    return replace(planset, offsets=(), shared_objects=(plan,))
+
+
+def test_an_input_that_is_kept_for_the_whole_run() -> None:
+    rest = [(record("a", 0, 1, 16), 16), (record("b", 1, 2, 16), 32), (record("y", 2, 2, 16, kind="output"), 48)]
+    kept = [(record("x", 0, 2, 16, kind="input"), 0), *rest]
+    assert edgemem.verify(by_hand(CONVS, WHOLE, kept), CONVS) == ()
+    # The record ends where the input is read last, and a later tensor takes its place.
+    short = [(record("x", 0, 0, 16, kind="input"), 0), rest[0], (rest[1][0], 0), rest[2]]
+    assert found(by_hand(CONVS, WHOLE, short), CONVS) == {Cause.OVERWRITTEN}
+    assert edgemem.verify(by_hand(CONVS, INSIDE, short), CONVS) == ()
+    state = replace(WHOLE, states={"x": "b"})  # an input that is a state holds its next value at the end
+    rows = [(record("x", 0, 2, 16, "x", "b", kind="state"), 0), rest[0], rest[2]]
+    assert edgemem.verify(by_hand(CONVS, state, rows), CONVS) == ()
+
+
+def depthwise(scratch: tuple[int, ...] = ()) -> Graph:
+    """x -> CONV_2D -> a -> DEPTHWISE_CONV_2D of 1x1 -> b -> CONV_2D -> y."""
+    shape = (1, 4, 4, 4)
+    tensors = (*(tensor(n, shape, "int8") for n in "xaby"), tensor("w", (1, 1, 1, 4), "int8", kind="constant"))
+    about = {"kernel": (1, 1), "stride": (1, 1), "dilation": (1, 1), "pads": (0, 0, 0, 0)}
+    ops = (
+        Op("f", "CONV_2D", (0, 4), (1,)),
+        Op("g", "DEPTHWISE_CONV_2D", (1, 4), (2,), attributes=about, scratch=scratch),
+        Op("h", "CONV_2D", (2, 4), (3,)),
+    )
+    return Graph("g", tensors, ops, (0,), (3,))
+
+
+def test_what_an_output_may_do_neither_workspace_nor_an_object_may() -> None:
+    """A kernel that reads each element before it writes it may have its output on its input, in an arena."""
+    graph = depthwise()
+    assert distance("tflm-reference", graph, graph.ops[1], 0) == 0
+    # The records' times do not meet, so that only the graph tells.
+    apart = [(record("a", 0, 0, 64), 0), (record("b", 1, 2, 64), 0)]
+    assert edgemem.verify(by_hand(graph, MICRO, apart), graph) == ()
+    assert Cause.CLOBBERED_INPUT in found(in_objects(graph, MICRO, apart, (64,)), graph)  # type: ignore[arg-type]
+    busy = depthwise((64,))
+    place = replace(record("g:scratch0", 1, 1, 64, kind="scratch"), tensors=())
+    honest = [(record("a", 0, 1, 64), 0), (record("b", 1, 2, 64), 64), (place, 128)]
+    assert edgemem.verify(by_hand(busy, MICRO, honest), busy) == ()
+    forged = [(record("a", 0, 0, 64), 0), (record("b", 1, 2, 64), 64), (place, 0)]
+    assert Cause.CLOBBERED_INPUT in found(by_hand(busy, MICRO, forged), busy)
+
+
+def cache(inputs: tuple[int, ...], kind: str = "ScatterND") -> Graph:
+    """A state `past` into which an operator writes rows; the result is the first tensor of the graph."""
+    tensors = (tensor("present"), tensor("past"), tensor("i", (1, 1), "int64"), tensor("u"), tensor("y"))
+    ops = (Op("f", kind, inputs, (0,)), Op("g", "Conv", (0,), (4,)))
+    return Graph("g", tensors, ops, (1, 2, 3), (4,))
+
+
+def test_rows_are_written_into_a_state_that_nothing_else_reads() -> None:
+    rules = replace(RULES, states={"past": "present"})
+    rows = [(record("past", 0, 1, 16, "past", "present", kind="state"), 0)]
+    once = cache((1, 2, 3))
+    assert edgemem.verify(by_hand(once, rules, rows), once) == ()
+    for wrong in (cache((1, 2, 1)), cache((3, 2, 1)), cache((1, 2, 3), "Conv")):
+        assert found(replace(by_hand(wrong, RULES, rows), target=rules), wrong) == {Cause.CLOBBERED_INPUT}
+    assert Cause.STATE_NOT_KEPT in found(by_hand(once, rules, [(record("past", 0, 1, 16, kind="state"), 0)]), once)
+    # Rows are written into what was computed from the state, which is no state.
+    tensors = (*once.tensors, tensor("q"))
+    ops = (Op("e", "Relu", (1,), (5,)), Op("f", "ScatterND", (5, 2, 3), (0,)), once.ops[1])
+    other = replace(once, tensors=tensors, ops=ops)
+    whole = [(record("past", 0, 2, 16, "past", "present", "q", kind="state"), 0)]
+    assert found(replace(by_hand(other, RULES, whole), target=rules), other) == {Cause.CLOBBERED_INPUT}
+
+
+def test_states_are_of_inputs_and_of_what_operators_write() -> None:
+    absent = replace(CONVS, ops=(replace(CONVS.ops[0], outputs=(1, -1)), *CONVS.ops[1:]))  # the last tensor is `y`
+    absent = replace(absent, tensors=(*absent.tensors, tensor("z")))
+    with pytest.raises(ModelError):
+        edgemem.plan(absent, target=replace(RULES, states={"x": "z"}))
+    made = by_hand(absent, RULES, GOOD)
+    assert found(replace(made, target=replace(RULES, states={"x": "z"})), absent) == {Cause.STATE_NOT_KEPT}
+
+
+def test_a_plan_for_no_target() -> None:
+    planset = replace(by_hand(CONVS, RULES, GOOD), target=None)
+    assert edgemem.verify(planset, CONVS) == ()
+    graph = loop()
+    made = edgemem.plan(graph, target=replace(RULES, aliasing="none"))
+    assert edgemem.verify(replace(made, target=None), graph) == ()  # what bodies have is planned with the rest
+    with_variable = replace(CONVS, tensors=(*CONVS.tensors, tensor("v", kind="variable")))
+    variable = replace(with_variable, ops=(replace(CONVS.ops[0], inputs=(0, 4)), *CONVS.ops[1:]))
+    assert edgemem.verify(replace(by_hand(variable, RULES, GOOD), target=None), variable) == ()
+    joined = by_hand(CONVS, RULES, [(record("a", 0, 2, 16, "a", "b"), 0)])
+    assert found(replace(joined, target=None), CONVS) == {Cause.CLOBBERED_INPUT}
+
+
+def test_bodies_that_are_outside_have_no_places() -> None:
+    graph = loop()
+    outside = replace(RULES, bodies="outside")
+    made = edgemem.plan(graph, target=outside)
+    assert {n for r in made.problem.records for n in r.tensors} == {"a", "o"}
+    assert edgemem.verify(made, graph) == ()
+    inside = edgemem.plan(graph, target=RULES)
+    assert Cause.UNKNOWN_TENSOR in found(replace(inside, target=outside), graph)
+    named = by_hand(graph, RULES, [(record("a", 0, 1, 16), 0), (record("o", 1, 2, 16), 16)])
+    assert Cause.MISSING_TENSOR in found(named, graph)
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_inputs_and_outputs_have_places_where_the_target_says_so(name: str) -> None:
+    rows = [(record("x", 0, 0, 16, kind="input"), 32), *GOOD, (record("y", 2, 2, 16, kind="output"), 48)]
+    assert edgemem.verify(by_hand(CONVS, INSIDE, rows), CONVS) == ()
+    assert found(by_hand(CONVS, INSIDE, [r for r in rows if r[0].name != name]), CONVS) == {Cause.MISSING_TENSOR}
+    assert edgemem.verify(by_hand(CONVS, RULES, [r for r in rows if r[0].name != name]), CONVS) == ()
+
+
+def test_constants_and_what_is_empty_or_unknown() -> None:
+    tensors = (*CONVS.tensors, tensor("w", kind="constant"), tensor("e", (0, 4)), Tensor("s", "string", (4,), "opaque"))
+    first = replace(CONVS.ops[0], inputs=(0, 4, -1), outputs=(1, 5, 6))
+    graph = replace(CONVS, tensors=tensors, ops=(first, *CONVS.ops[1:]))
+    assert edgemem.verify(by_hand(graph, RULES, GOOD), graph) == ()
+    assert edgemem.verify(by_hand(graph, RULES, [*GOOD, (record("e", 0, 0, 0), 32)]), graph) == ()
+    for name, cause in (("w", Cause.UNKNOWN_TENSOR), ("s", Cause.RECORD_TOO_SMALL)):
+        assert cause in found(by_hand(graph, RULES, [*GOOD, (record(name, 0, 0, 16), 32)]), graph)
+
+
+@pytest.mark.parametrize("where", ["outside", "whole_run"])
+def test_variables(where: str) -> None:
+    tensors = (*CONVS.tensors, tensor("v", kind="variable"))
+    graph = replace(CONVS, tensors=tensors, ops=(CONVS.ops[0], replace(CONVS.ops[1], inputs=(1, 4)), CONVS.ops[2]))
+    rules = replace(RULES, variables=where)  # type: ignore[arg-type]
+    kept = [*GOOD, (record("v", 0, 2, 16, kind="variable"), 32)]
+    assert edgemem.verify(by_hand(graph, rules, kept), graph) == ()
+    without = found(by_hand(graph, rules, GOOD), graph)
+    assert without == ({Cause.MISSING_TENSOR} if where == "whole_run" else set())
+    short = [GOOD[0], (GOOD[1][0], 32), (record("v", 0, 1, 16, kind="variable"), 16), (record("y", 2, 2, 16), 16)]
+    assert Cause.OVERWRITTEN in found(by_hand(graph, rules, short), graph)  # the next run reads it
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "dtype", "size"),
+    [
+        ((2, 5, 4, 3), "nhwc", "float32", (2 * 4, 5 * 1)),
+        ((2, 3, 5, 4), "nchw", "float32", (2 * 4, 5 * 1)),
+        ((1, 9, 2, 3), "nchw", "float16", (3, 2 * 3)),
+        ((3, 7, 6), "nhwc", "float32", (3 * 7, 2)),
+        ((3, 6), "nhwc", "float32", (3, 2)),
+        ((6,), "nhwc", "float32", (1, 2)),
+        ((5,), "nhwc", "float32", (1, 2)),
+        ((4,), "nhwc", "float32", (1, 1)),
+    ],
+)
+def test_the_texture_of_a_tensor(shape: tuple[int, ...], layout: str, dtype: str, size: tuple[int, int]) -> None:
+    target = Target("textures", alignment=1, aliasing="none", texels=True)
+    tensors = tuple(tensor(name, shape, dtype) for name in "xay")
+    ops = (Op("f", "CONV_2D", (0,), (1,)), Op("g", "CONV_2D", (1,), (2,)))
+    graph = Graph("g", tensors, ops, (0,), (2,), layout)  # type: ignore[arg-type]
+    honest = edgemem.plan(graph, target=target)
+    assert honest.problem.records[0].size == size
+    assert edgemem.verify(honest, graph) == ()
+    for less in ((size[0] - 1, size[1]), (size[0], size[1] - 1)):
+        problem = Problem([replace(honest.problem.records[0], size=less)])
+        area = less[0] * less[1]
+        plan = SharedObjectsPlan("hand", {}, np.zeros(1, np.int64), (less,), area, optimal=True)
+        bounds = replace(honest.bounds, shared_objects=area)
+        forged = replace(honest, problem=problem, shared_objects=(plan,), bounds=bounds, offsets=(), naive=area)
+        assert Cause.RECORD_TOO_SMALL in found(forged, graph)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((1, 2, 2, 2, 4), "float32"), ((1, 2, 2, 4), "int32"), ((0, 2, 2, 4), "float32")]
+)
+def test_what_is_no_texture(shape: tuple[int, ...], dtype: str) -> None:
+    target = Target("textures", alignment=1, aliasing="none", texels=True)
+    good = tuple(tensor(name, (1, 2, 2, 4)) for name in "xay")
+    graph = Graph(
+        "g", (*good, tensor("o", shape, dtype)), (Op("f", "C", (0,), (1, 3)), Op("g", "C", (1,), (2,))), (0,), (2,)
+    )
+    honest = edgemem.plan(graph, target=target)
+    assert {n for r in honest.problem.records for n in r.tensors} == {"a"}
+    assert edgemem.verify(honest, graph) == ()
+    both = [*honest.problem.records, record("o", 0, 0, 0)]
+    both[1] = replace(both[1], size=(4, 4))
+    plan = SharedObjectsPlan("hand", {}, np.array([0, 1]), (honest.problem.records[0].size, (4, 4)), 20, optimal=False)
+    forged = replace(honest, problem=Problem(both), shared_objects=(plan,), offsets=())
+    assert Cause.RECORD_TOO_SMALL in found(forged, graph)
+
+
+def test_messages_name_what_objects_need() -> None:
+    rows = [(record("a", 0, 1, 16), 0), (record("b", 1, 2, 16), 1)]
+    right = in_objects(CONVS, RULES, rows, (16, 16))  # type: ignore[arg-type]
+    assert edgemem.verify(right, CONVS) == ()  # type: ignore[arg-type]
+    small = in_objects(CONVS, RULES, rows, (8, 16))  # type: ignore[arg-type]
+    messages = {v.message for v in edgemem.verify(small, CONVS)}  # type: ignore[arg-type]
+    assert "object 0 is [8], its records need [16]" in messages
+    large = in_objects(CONVS, RULES, rows, (24, 16))  # type: ignore[arg-type]
+    assert "object 0 is [24], its records need only [16]" in {v.message for v in edgemem.verify(large, CONVS)}  # type: ignore[arg-type]
+
+
+def test_what_is_left_to_the_runtime_is_so_for_tensorflow_lite_micro_alone() -> None:
+    for name, is_right in (("tflm", True), ("test", False)):
+        rules = replace(RULES, name=name)
+        planset = replace(by_hand(CONVS, rules, GOOD[:1]), unplanned=(("b", LEFT_TO_RUNTIME),))
+        assert (edgemem.verify(planset, CONVS) == ()) is is_right
+    other = replace(by_hand(CONVS, replace(RULES, name="tflm"), GOOD[:1]), unplanned=(("b", "empty"),))
+    assert found(other, CONVS) == {Cause.MISSING_TENSOR}
+
+
+def conditional() -> Graph:
+    """x -> IF -> o -> y; the two branches compute with tensors of their own, and one reads a variable."""
+
+    def branch(path: str, number: int, *kinds: str) -> Graph:
+        count = len(kinds) + 1
+        tensors = (*(tensor(f"{path}{k}") for k in range(count)), tensor(f"{path}v", kind="variable"))
+        ops = tuple(Op(f"{path}f{k}", kind, (k, count), (k + 1,)) for k, kind in enumerate(kinds))
+        return Graph(path, tensors, ops, (0,), (count - 1,), number=number)
+
+    tensors = (tensor("x"), tensor("c", (1,), "bool"), tensor("a"), tensor("o"), tensor("y"))
+    bodies = (branch("t.", 1, "Conv", "Conv"), branch("e.", 2, "Conv"))
+    ops = (Op("f", "Conv", (0,), (2,)), Op("if", "IF", (1, 2), (3,), bodies), Op("g", "Conv", (3,), (4,)))
+    return Graph("g", tensors, ops, (0, 1), (4,), number=0)
+
+
+GRAPHS = {"loop": loop(), "if": conditional(), "chain": CONVS}
+TARGETS = {
+    "outside": RULES,
+    "inside": INSIDE,
+    "whole": WHOLE,
+    "kept": replace(WHOLE, variables="whole_run", unread="to_end"),
+    "unpacked": replace(INSIDE, sub_byte="unpacked"),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_tensor_of_an_honest_plan_needs_its_place(name: str, target: str) -> None:
+    """Taken out of its record, or of one byte less, or twice: each is refused."""
+    graph, rules = GRAPHS[name], TARGETS[target]
+    honest = edgemem.plan(graph, target=rules)
+    assert edgemem.verify(honest, graph) == ()
+    best = honest.best_offsets
+    assert best is not None
+    rows = list(zip(honest.problem.records, best.offsets.tolist(), strict=True))
+    for k, (one, offset) in enumerate(rows):
+        assert isinstance(one.size, int)
+        less = [*rows[:k], (replace(one, size=one.size - 1), offset), *rows[k + 1 :]]
+        assert Cause.RECORD_TOO_SMALL in found(by_hand(graph, rules, less), graph)
+        for gone in one.tensors:
+            rest = tuple(n for n in one.tensors if n != gone)
+            left = [(replace(one, tensors=rest), offset)] if rest else []
+            causes = found(by_hand(graph, rules, [*rows[:k], *left, *rows[k + 1 :]]), graph)
+            assert Cause.MISSING_TENSOR in causes, (gone, causes)
+            end = -(-(best.size + 16) // 16) * 16
+            twice = [*rows, (replace(one, name="again", tensors=(gone,)), end)]
+            assert Cause.TWO_PLACES in found(by_hand(graph, rules, twice), graph)
+    named = dict.fromkeys(n for r, _ in rows for n in r.tensors)
+    listed = replace(honest, unplanned=((next(iter(named)), "empty"),))
+    assert found(listed, graph) == {Cause.TWO_PLACES}
+
+
+def test_an_empty_variable_needs_no_place() -> None:
+    tensors = (*CONVS.tensors, tensor("v", (0,), kind="variable"))
+    graph = replace(CONVS, tensors=tensors, ops=(CONVS.ops[0], replace(CONVS.ops[1], inputs=(1, 4)), CONVS.ops[2]))
+    assert edgemem.verify(by_hand(graph, replace(RULES, variables="whole_run"), GOOD), graph) == ()
+
+
+def test_messages_name_what_textures_need() -> None:
+    target = Target("textures", alignment=1, aliasing="none", texels=True)
+    tensors = tuple(tensor(name, (1, 6, 2, 8)) for name in "xay")
+    ops = (Op("f", "CONV_2D", (0,), (1,)), Op("g", "CONV_2D", (1,), (2,)))
+    graph = Graph("g", tensors, ops, (0,), (2,), "nhwc")
+    honest = edgemem.plan(graph, target=target)
+    plan = SharedObjectsPlan("hand", {}, np.zeros(1, np.int64), ((2, 11),), 22, optimal=False)
+    messages = {v.message for v in edgemem.verify(replace(honest, shared_objects=(plan,)), graph)}
+    assert "object 0 is [2, 11], its records need [2, 12]" in messages
+
+
+def test_the_first_tensor_of_a_graph_may_be_written_over_too() -> None:
+    shape = (1, 4, 4, 4)
+    tensors = (*(tensor(n, shape, "int8") for n in "xy"), tensor("w", (1, 1, 1, 4), "int8", kind="constant"))
+    about = {"kernel": (1, 1), "stride": (1, 1), "dilation": (1, 1), "pads": (0, 0, 0, 0)}
+    graph = Graph("g", tensors, (Op("f", "DEPTHWISE_CONV_2D", (0, 2), (1,), attributes=about),), (0,), (1,))
+    rules = replace(MICRO, inputs="until_last_use", outputs="to_end")
+    # Each record is at its own time, so that the graph alone permits it.
+    rows = [(record("x", 0, 0, 64, kind="input"), 0), (record("y", 1, 1, 64, kind="output"), 0)]
+    assert found(by_hand(graph, rules, rows), graph) == set()
+    assert Cause.CLOBBERED_INPUT in found(by_hand(graph, replace(rules, kernels="none"), rows), graph)
+
+
+def sliced(begin: int, dtype: str = "int8") -> Graph:
+    """x [4, 16] -> RELU -> a -> SLICE of two rows -> b -> CONV_2D -> y."""
+    tensors = (
+        tensor("x", (4, 16), dtype),
+        tensor("a", (4, 16), dtype),
+        tensor("b", (2, 16), dtype),
+        tensor("y", (2, 16), dtype),
+    )
+    about = {"begin": (begin, 0), "size": (2, 16)}
+    ops = (
+        Op("f", "CONV_2D", (0,), (1,)),
+        Op("s", "SLICE", (1,), (2,), attributes=about),
+        Op("h", "CONV_2D", (2,), (3,)),
+    )
+    return Graph("g", tensors, ops, (0,), (3,))
+
+
+def test_a_slice_lies_in_its_input_at_its_place_alone() -> None:
+    rules = replace(RULES, aliasing="none", slots=True)
+    rows = [(record("a", 0, 0, 64), 0), (record("b", 1, 2, 32), 16)]
+    first, second = sliced(1), sliced(2)
+    planset = by_hand(first, rules, rows)
+    assert edgemem.verify(planset, first) == ()
+    assert found(planset, second) == {Cause.CLOBBERED_INPUT}  # the same plan, proved for another slice before
+    assert edgemem.verify(planset, first) == ()
+    assert Cause.CLOBBERED_INPUT in found(by_hand(first, replace(rules, slots=False), rows), first)
+    half = sliced(2, "int4")  # whose rows begin in whole bytes, and whose elements do not
+    packed = [(record("a", 0, 0, 32), 0), (record("b", 1, 2, 16), 16)]
+    assert found(by_hand(half, rules, packed), half) == {Cause.CLOBBERED_INPUT}
+
+
+def test_a_plan_for_kernels_without_its_model(tmp_path: Path) -> None:
+    apart = [(record("a", 0, 1, 64), 0), (record("b", 1, 2, 64), 64)]
+    planset = by_hand(depthwise(), MICRO, apart)
+    edgemem.save(None, planset, tmp_path / "p.edgemem")
+    assert edgemem.verify(tmp_path / "p.edgemem") == ()
+
+
+def test_regions_that_a_plan_does_not_have() -> None:
+    planset = by_hand(CONVS, RULES, GOOD)
+    plan = planset.offsets[0]
+    forged = replace(planset, offsets=(replace(plan, regions=np.array([0, 1], np.int64)),))
+    assert edgemem.verify(forged, CONVS)
+    first = replace(planset, offsets=(replace(plan, regions=np.array([0, 0], np.int64)),))
+    assert edgemem.verify(replace(first, target=None), CONVS) == ()
