@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem import formats, planfile
-from edgemem.errors import ModelError, NoPlanError, PlanFileError
+from edgemem.errors import InvalidPlanError, ModelError, NoPlanError, PlanFileError
 from edgemem.formats import Bindings, Compiled, MicroPlanned, Model, load_model
 from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph
@@ -134,7 +134,13 @@ def _read(path: Path, kernels: str | None) -> tuple[tuple[PlanSet, ...], Model |
     plansets = plans_of(model)
     planset = _of_graph(plansets)
     bindings = bindings_of(planset)
-    return plansets, model if bindings == Bindings() else load_model(path, bindings)
+    if bindings == Bindings():
+        return plansets, model
+    try:
+        return plansets, load_model(path, bindings)
+    except ModelError as e:  # nobody gave these sizes: they are the plan's
+        why = str(e).split("; ", maxsplit=1)[0]
+        raise InvalidPlanError(f"the plan in {path.name} is for sizes that the model cannot have: {why}") from None
 
 
 def _vela(path: Path) -> VelaOffsets | None:

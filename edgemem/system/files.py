@@ -91,7 +91,7 @@ def finished_last(path: Path) -> Iterator[Path]:
     """
     final = _resolved(path)
     if _is_special(path):
-        raise OSError(errno.EINVAL, "it is no regular file, and a model that is run is read again", str(path))
+        raise OSError(errno.EINVAL, "it is no regular file; give the name of a file", str(path))
     unfinished = final.parent / f"{_HIDDEN}{os.urandom(8).hex()}{final.suffix}"
     _unfinished.add(unfinished)
     _final[unfinished] = path
@@ -294,7 +294,7 @@ def _is_special(path: Path) -> bool:
 
 def _write_through(content: IO[bytes], path: Path, descriptor: int | None) -> None:
     if descriptor is None:
-        target = os.open(path, os.O_WRONLY)
+        target = _opened(path)
     else:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()  # what was printed before comes before
@@ -302,6 +302,23 @@ def _write_through(content: IO[bytes], path: Path, descriptor: int | None) -> No
     content.seek(0)
     with open(target, "wb") as out:  # noqa: PTH123 - a descriptor
         _copy(content, out)
+
+
+def _opened(path: Path) -> int:
+    """A descriptor for writing to what is no regular file. Raises OSError for a FIFO that nobody reads."""
+    flag = getattr(os, "O_NONBLOCK", 0)  # without it, opening waits for a reader
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            target = os.open(path, os.O_WRONLY | flag)
+            break
+        except OSError as e:
+            if e.errno != errno.ENXIO or time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE_S)
+    if flag:
+        os.set_blocking(target, True)
+    return target
 
 
 @contextmanager

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from onnx import GraphProto
 
-__all__ = ["settle_node_names"]
+__all__ = ["settle_names"]
 
 _DRAWN: Final = re.compile(r"_token_[0-9]+")
 
 
-def settle_node_names(graph: GraphProto) -> bool:
-    """Name inserted nodes after their first result: `ReorderOutput/conv1`; whether there were any.
+def settle_names(graph: GraphProto) -> bool:
+    """Name inserted nodes after their first result: `ReorderOutput/conv1`, and sort the declared sizes by name.
 
-    The first of several inserted nodes has no number. So all nodes of such a name and type are named anew.
+    The first of several inserted nodes has no number. So all nodes of such a name are named anew. Returns whether there
+    were any.
     """
     drawn = {_DRAWN.sub("", node.name) for node in graph.node if _DRAWN.search(node.name)}
     found = [node for node in graph.node if node.output and _DRAWN.sub("", node.name) in drawn]
@@ -31,4 +32,7 @@ def settle_node_names(graph: GraphProto) -> bool:
         while node.name in taken:
             node.name += "'"
         taken.add(name)
+    sizes = sorted(graph.value_info, key=lambda value: value.name)
+    del graph.value_info[:]
+    graph.value_info.extend(sizes)
     return bool(found)

@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto
 
 from edgemem.errors import ModelError
 from edgemem.model.topological_order import ranked_order
-from edgemem_converters.onnx.drawn_names import settle_node_names
+from edgemem_converters.onnx.drawn_names import settle_names
 from edgemem_converters.onnx.external_data import tensors
 from edgemem_converters.onnx.functions import drop_values
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES
@@ -67,7 +67,7 @@ def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
     model = ModelProto.FromString(data)
     kept = [i for i in model.graph.input if i.name in inputs]
     external = [t for t in tensors(model) if t.data_location == TensorProto.EXTERNAL]
-    is_named_anew = settle_node_names(model.graph)
+    is_named_anew = settle_names(model.graph)
     if len(kept) == len(model.graph.input) and not external and not is_named_anew:
         return data
     del model.graph.input[:]
