@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PrintableStream",
+    "UnescapedStream",
     "is_printed",
     "open_closed_streams",
     "plain_warnings",
@@ -80,6 +81,20 @@ class PrintableStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
+
+
+class UnescapedStream:
+    """A `PrintableStream` for texts that steer the terminal and were made printable before."""
+
+    def __init__(self, stream: PrintableStream) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.attempt(lambda: self._stream.stream.write(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class _Bytes(io.RawIOBase):
