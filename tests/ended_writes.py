@@ -43,11 +43,13 @@ class Writing:
         arguments: of `edgemem`; OUT is the folder of outputs, IN that of inputs.
         outputs: the files that it writes, in OUT; () for whatever it writes there.
         has_old: whether OLD is in each of them before.
+        has_threads: threads or other processes write them.
     """
 
     arguments: str
     outputs: tuple[str, ...]
     has_old: bool = True
+    has_threads: bool = False
 
 
 COMMANDS: Final = {
@@ -60,7 +62,7 @@ COMMANDS: Final = {
     "report": Writing("report IN/model.onnx -o OUT/report.html", ("report.html",)),
     "check": Writing("check OUT/models.toml --update", ("models.baseline.json",), has_old=False),
     "table": Writing("plan IN/models --cache none -o OUT/rows.csv", ("rows.csv",)),
-    "cache": Writing("plan IN/models --cache OUT/cache", (), has_old=False),
+    "cache": Writing("plan IN/models --cache OUT/cache", (), has_old=False, has_threads=True),
 }
 
 
@@ -126,17 +128,28 @@ def _without_costs(name: str, content: bytes) -> bytes:
 def places_of(writing: Writing, out: Path, inputs: Path) -> tuple[dict[str, bytes], list[tuple[str, int]]]:
     """What an undisturbed run leaves in the folder, and its calls that write there: each name with its number."""
     log = out.parent / "log"
-    before = ["strace", "-qq", "-y", "-o", str(log), "-s", "0", "-e", f"trace={_CALLS}"]
+    before = [
+        "strace",
+        *(["-f"] if writing.has_threads else []),
+        "-qq",
+        "-y",
+        "-o",
+        str(log),
+        "-s",
+        "0",
+        "-e",
+        f"trace={_CALLS}",
+    ]
     done = _run(*_fresh(writing, out, inputs), before=before)
     assert done.returncode == 0, done.stderr.decode()
-    seen: dict[str, int] = {}
+    seen: dict[str, int] = {}  # of each thread where there are several, as strace counts
     places = []
     for line in log.read_text(errors="replace").splitlines():
-        name = line.partition("(")[0]
-        seen[name] = seen.get(name, 0) + 1
-        if str(out) in line and not _OPENED_TO_READ.match(line):
-            places.append((name, seen[name]))
-    return _contents(out), places
+        call = line.partition("(")[0]
+        seen[call] = seen.get(call, 0) + 1
+        if str(out) in line and not _OPENED_TO_READ.search(line):
+            places.append((call.split()[-1], seen[call]))
+    return _contents(out), list(dict.fromkeys(places))
 
 
 def end_at(
@@ -145,7 +158,17 @@ def end_at(
     """End the command at a place; what is wrong with what it leaves, or ""."""
     name, number = place
     inject = f"inject={name}:signal={signal}:when={number}"
-    before = ["strace", "-qq", "-o", os.devnull, "-e", f"trace={name}", "-e", inject]
+    before = [
+        "strace",
+        *(["-f"] if writing.has_threads else []),
+        "-qq",
+        "-o",
+        os.devnull,
+        "-e",
+        f"trace={name}",
+        "-e",
+        inject,
+    ]
     arguments = _fresh(writing, out, inputs)
     old = _contents(out)
     _run(*arguments, before=before)

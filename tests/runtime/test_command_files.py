@@ -135,3 +135,22 @@ def test_a_file_of_several_steps_has_its_name_last(tmp_path: Path) -> None:
         assert path.read_bytes() == b"whole"
     assert old.stat().st_mode & 0o777 == 0o640
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_output_does_not_replace_the_models_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    weights = np.ones((8, 8), np.float32)
+    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 8]) for n in "xz"]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["z"])]
+    graph = helper.make_graph(nodes, "g", value[:1], value[1:], [onnx.numpy_helper.from_array(weights, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path, data = tmp_path / "model.onnx", tmp_path / "data.onnx"
+    onnx.save_model(model, path, save_as_external_data=True, location=data.name, size_threshold=0)
+    before = data.read_bytes()
+    monkeypatch.chdir(tmp_path)
+    for output in (data, data.name):
+        result = edgemem("plan", path, "-o", output)
+        assert result.exit_code == 1
+        assert f"{output} is the name of a file with the model's weights" in result.output
+        assert data.read_bytes() == before
+    assert edgemem("plan", path, "-o", tmp_path / "planned.onnx").exit_code == 0
