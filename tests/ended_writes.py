@@ -122,7 +122,7 @@ def _without_costs(name: str, content: bytes) -> bytes:
     """A table without its last two columns, which say what a row took; other files as they are."""
     if name.endswith(".csv"):
         return b"\n".join(line.rpartition(b",")[0].rpartition(b",")[0] for line in content.splitlines())
-    return re.sub(rb'"(cpu_s|peak_rss)": [0-9.]+', b"", content) if name.startswith("cache") else content
+    return re.sub(rb'"(cpu_s|peak)": [0-9.e-]+', b"", content) if name.startswith("cache") else content
 
 
 def places_of(writing: Writing, out: Path, inputs: Path) -> tuple[dict[str, bytes], list[tuple[str, int]]]:
