@@ -23,6 +23,7 @@ from edgemem.records.problem import Problem
 from edgemem.report.peak import find_peak
 from edgemem.schedule.order import find_order
 from edgemem.schedule.registry import SOLVERS
+from edgemem.system.files import atomic_write
 from edgemem.system.text import join_names
 from edgemem.targets import BUILT_IN, Target, find_target
 
@@ -324,7 +325,12 @@ def save(
     """
     path = Path(path)
     if path.suffix == ".edgemem" and not offsets_only:
-        planfile.save(prove(planset).planset, path)
+        data = planfile.encode_all((prove(planset).planset,))
+        try:
+            with atomic_write(path) as file:
+                file.write(data)
+        except (OSError, ValueError) as e:  # ValueError: a NUL in the path
+            raise ModelError(f"cannot write plan file {path}: {e}") from None
         return (planset,)
     if isinstance(source, str | Path):
         source = load_model(source, bindings_of(planset))

@@ -46,6 +46,7 @@ ALLOWED: Final = (
     Allowed(r"^PyTorch finds no CUDA device$", "needs an NVIDIA GPU"),
     Allowed(r"^PyTorch finds a CUDA device$", "tests the refusal where there is no GPU"),
     Allowed(r"^onnxruntime has no blocked kernels here$", "only some processors have them"),
+    Allowed(r"^no strace here, or none that may trace$", "a Debian package; containers may forbid tracing"),
     Allowed(r"^no qemu-x86_64 here$", "another processor is a program of the Debian package qemu-user"),
     Allowed(r"^this ONNX Runtime has CUDA$", "tests the refusal where there is no GPU"),
     Allowed(r"^no libvulkan\.so\.1|^no GPU that LiteRT can use", "needs a Vulkan driver"),

@@ -7,7 +7,7 @@ import re
 import sys
 import textwrap
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
 from rich.cells import cell_len
@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 
-from edgemem.cli.printable_text import PrintableStream, printable
+from edgemem.cli.printable_text import PrintableStream, UnescapedStream, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,7 +48,7 @@ class _PrintableConsole(Console):
 
 
 def _console(stream: IO[str], **options: Any) -> Console:
-    file = stream.stream if isinstance(stream, PrintableStream) else stream
+    file = cast("IO[str]", UnescapedStream(stream)) if isinstance(stream, PrintableStream) else stream
     return _PrintableConsole(file=file, highlight=False, markup=False, emoji=False, **options)
 
 

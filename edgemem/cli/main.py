@@ -8,7 +8,9 @@ Heavy imports stay inside the commands, so that `--help` is quick.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+import os
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
@@ -16,7 +18,7 @@ from edgemem.cli.android import android
 from edgemem.cli.bench import bench
 from edgemem.cli.checking import check
 from edgemem.cli.comparing import diff
-from edgemem.cli.exit_codes import EXIT_INTERRUPTED
+from edgemem.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from edgemem.cli.fit import fit
 from edgemem.cli.measuring import measure
 from edgemem.cli.options import FILE, FileCommand
@@ -28,10 +30,6 @@ from edgemem.cli.shrinking import shrink
 from edgemem.cli.sizing import size
 from edgemem.cli.tracing import trace
 from edgemem.cli.verifying import verify
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 __all__ = ["main"]
 
@@ -52,11 +50,17 @@ class _Commands(click.Group):
         formatter.write_text("`edgemem COMMAND --help` shows the options of a command, and examples.")
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        from edgemem.cli.printable_text import plain_warnings, printable_output
+        from edgemem.cli.printable_text import is_printed, open_closed_streams, plain_warnings, printable_output
         from edgemem.cli.signals import ended_by_signals
 
-        with ended_by_signals(), printable_output(), plain_warnings():
-            return super().main(*args, **extra)
+        open_closed_streams()
+        with ended_by_signals(), printable_output() as output, plain_warnings():
+            try:
+                return super().main(*args, **extra)
+            except SystemExit as e:
+                if not is_printed(output) and not e.code:
+                    raise SystemExit(EXIT_FAILED) from None
+                raise
 
     def invoke(self, ctx: click.Context) -> Any:
         from edgemem.cli.failures import REPORTED, failure_of
@@ -274,7 +278,7 @@ def export(files: tuple[Path, ...], form: str, output: Path | None) -> None:
         if form != "c-array":
             if output is None:
                 raise click.UsageError(f"{form} is several files: give -o FOLDER")
-            for path, content in firmware_files(firmware_of(files, output.resolve().name), form).items():
+            for path, content in firmware_files(firmware_of(files, Path(os.path.realpath(output)).name), form).items():
                 file_path = output / path
                 file_path.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_write(file_path) as file:

@@ -220,14 +220,15 @@ def timeout_option(what: str, default: str = "600") -> Callable[[_Command], _Com
 
 def feeds(inputs: dict[str, Path]) -> dict[str, NDArray[Any]] | None:
     """The arrays in the files; None for no files. Raises ModelError for a file that holds none."""
-    import numpy as np
-
     from edgemem.errors import ModelError
+    from edgemem.system.array_file import read_array
 
     made = {}
     for name, file in inputs.items():
         try:
-            made[name] = np.load(file, allow_pickle=False)
-        except (OSError, ValueError) as e:
+            made[name] = read_array(file)
+        except OSError as e:
+            raise ModelError(f"cannot read input {name!r} from {file}: {e.strerror or e}") from None
+        except ValueError as e:
             raise ModelError(f"cannot read input {name!r} from {file}: {e}") from None
     return made or None

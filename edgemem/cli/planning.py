@@ -236,8 +236,8 @@ def _planned(
     from edgemem.errors import BudgetExceededError
     from edgemem.formats import Model
     from edgemem.runtime.onnxruntime.file_recording import add_recording, add_recording_if_possible
-    from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside, writing_into
-    from edgemem.system.files import restored_on_failure, temporary_folder
+    from edgemem.runtime.onnxruntime.weights.packed_files import settle_packed, write_packed, writing_into
+    from edgemem.system.files import finished_last, known_names, temporary_folder
     from edgemem.targets import find_target
 
     if record and (output is None or output.suffix.lower() != ".onnx"):
@@ -271,23 +271,24 @@ def _planned(
         plansets: tuple[PlanSet, ...] = ()
         unrecorded = ""
         packed: PackedSize | None = None
-        if output and carrier is not None and output.suffix.lower() == ".onnx" and record is not False:
-            progress("recording")
-            in_turn = writing_into(output.parent) if weights == "mapped" else nullcontext()
-            with in_turn, restored_on_failure(output):
-                plansets = api.save(carrier, planset, output)
-                to_run: dict[str, Any] = {"bindings": carrier.bindings, "threads": options["threads"] or 0}
-                if record:
-                    recorded = add_recording(output, values, for_android=for_android, **to_run)
-                    for made in recorded:
-                        api.check_budget(made, options["budget"])
-                else:
-                    recorded, unrecorded = add_recording_if_possible(output, values or {}, planset, **to_run)
-                packed = pack_beside(output) if weights == "mapped" else None
-        elif output:
+        if output and carrier is not None and output.suffix.lower() == ".onnx":
+            if record is not False:
+                progress("recording")
             with writing_into(output.parent) if weights == "mapped" else nullcontext():
-                plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
-                packed = pack_beside(output) if weights == "mapped" else None
+                with finished_last(output) as file:
+                    plansets = api.save(carrier, planset, file)
+                    to_run: dict[str, Any] = {"bindings": carrier.bindings, "threads": options["threads"] or 0}
+                    if record:
+                        recorded = add_recording(file, values, for_android=for_android, **to_run)
+                        for made in recorded:
+                            api.check_budget(made, options["budget"])
+                    elif record is None:
+                        recorded, why = add_recording_if_possible(file, values or {}, planset, **to_run)
+                        unrecorded = known_names(why)
+                    note = write_packed(file) if weights == "mapped" else None
+                packed = settle_packed(output, note) if note is not None else None
+        elif output:
+            plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
     return _Planned(planset, carrier, elapsed, plansets, recorded, unrecorded, packed)
 
 

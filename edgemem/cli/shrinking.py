@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -109,7 +110,7 @@ def shrink(
     from edgemem.shrinking.candidate import CandidateLimits
     from edgemem.shrinking.search import Search
 
-    if output is not None and output.resolve() == model.resolve():
+    if output is not None and os.path.realpath(output) == os.path.realpath(model):
         raise click.UsageError("the changed model would replace the model itself; write it into another file with -o")
     limits = CandidateLimits(budget, max_macs, max_latency, max_operators, max_file, outputs or "as-runtime")
     with shrink_view.live_progress(limits) as progress:
@@ -143,13 +144,9 @@ def shrink(
                 click.echo(printable(line))
         if output is None and found.best is not None and found.best.steps:
             echo_folded("\nnothing was written: add -o FILE to a command")
-    if output is not None and shrunk is not None:
+    if output is not None and shrunk is not None and not as_json:
         runs = where_it_runs(plansets, output.suffix, shrunk.model, output)
-        said = f"wrote {output}: {runs}{shrink_view.place_text(shrunk.model)}"
-        if as_json:
-            click.echo(said, err=True)
-        else:
-            echo_folded(said)
+        echo_folded(f"wrote {output}: {runs}{shrink_view.place_text(shrunk.model)}")
     if found.best is None and limits.budget is None:
         raise UnsupportedError(f"{model.name}: nothing within the limits can be used; the reasons are above")
     if found.best is None:

@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -77,7 +78,9 @@ def _end(status: int, errors: bytes, *, has_limit: bool) -> dict[str, Any]:
         return _OVER
     number = os.waitstatus_to_exitcode(status)
     how = f"by {signal.Signals(-number).name}" if number < 0 else f"with exit status {number}"
-    return {"status": "crash", "message": f"its process ended {how}"}
+    said = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
+    why = f": {said[-1]}" if said and number > 0 else ""
+    return {"status": "crash", "message": f"its process ended {how}{why}"}
 
 
 def _read(reading: int, errors_reading: int, limit_s: float | None) -> tuple[bytes, bytes, bool]:
@@ -107,6 +110,7 @@ def _read(reading: int, errors_reading: int, limit_s: float | None) -> tuple[byt
 
 def _run(question: dict[str, Any], writing: int) -> None:
     """Run the command in this process, write what came of it, and end the process."""
+    code = 1
     try:
         _bind_life()
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
@@ -116,8 +120,11 @@ def _run(question: dict[str, Any], writing: int) -> None:
         answer["modules"] = sorted(sys.modules.keys() - before)
         with open(writing, "w", encoding="utf-8") as file:
             json.dump(answer, file)
+        code = 0
+    except BaseException:  # noqa: BLE001 - a fault of ours; this process is a copy of the server, and must not go on
+        traceback.print_exc()
     finally:
-        os._exit(0)
+        os._exit(code)
 
 
 def _bind_life() -> None:

@@ -70,8 +70,11 @@ def _rows(data: Any) -> dict[str, BaselineRow]:
     if data["schema_version"] != _VERSION:
         raise ValueError(f"its version is {data['schema_version']!r}, not {_VERSION}")
     rows = {str(name): BaselineRow(**row) for name, row in data["models"].items()}
-    if not all(type(n) is int for row in rows.values() for n in (row.memory, row.arena, row.lower_bound)):
-        raise ValueError("a size is no number")
+    numbers = [n for row in rows.values() for n in (row.memory, row.arena, row.lower_bound, row.operators)]
+    if not all(type(n) is int and 0 <= n < 1 << 63 for n in numbers):
+        raise ValueError("a size is no number of bytes")
+    if not all(isinstance(row.peak, str) for row in rows.values()):
+        raise ValueError("a peak is no operator's name")
     return rows
 
 

@@ -33,6 +33,7 @@ __all__ = ["GuardSettings", "GuardedModel", "Tolerance", "read_settings"]
 
 _KEYS: Final = frozenset(("path", "target", "budget", "tolerance", "dims", "input_shapes"))
 _LARGEST: Final = 1 << 20  # bytes of a file of budgets
+_MOST_SIZE: Final = (1 << 63) - 1  # of memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +87,15 @@ def read_settings(path: Path) -> GuardSettings:
         table = tomllib.loads(read_bounded(path, _LARGEST).decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as e:
         raise ModelError(f"{path.name} is no TOML file: {e}") from None
+    except ValueError:  # Python reads no integer of thousands of digits
+        raise ModelError(f"{path.name} has a number with more digits than any size") from None
     except OSError as e:
         raise ModelError(f"cannot read {path}: {e.strerror or e}") from None
     if path.name == "pyproject.toml":
-        table = table.get("tool", {}).get("edgemem", {})
+        tool = table.get("tool", {})
+        table = tool.get("edgemem", {}) if isinstance(tool, dict) else {}
+    if not isinstance(table, dict):
+        raise ModelError(f"{path.name}: tool.edgemem is a table of budgets")
     unknown = sorted(table.keys() - {"baseline", "defaults", "model"})
     if unknown:
         raise ModelError(f"{path.name}: unknown key {unknown[0]!r}; there are baseline, defaults and [[model]]")
@@ -120,7 +126,7 @@ def _entry(path: Path, number: int, defaults: dict[str, Any], entry: object) -> 
             {str(k): v if isinstance(v, int) else _text(v) for k, v in dict(values.get("dims", {})).items()},
             {str(k): tuple(map(int, v)) for k, v in dict(values.get("input_shapes", {})).items()},
         )
-    except (TypeError, ValueError, PlanError) as e:
+    except (TypeError, ValueError, OverflowError, PlanError) as e:
         raise ModelError(f"{where}: {e}") from None
 
 
@@ -132,6 +138,8 @@ def _text(value: object) -> str:
 
 def _size(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if value > _MOST_SIZE:
+            raise ValueError(f"a size is at most {_MOST_SIZE:,} bytes")
         return value
     return parse_size(_text(value))
 

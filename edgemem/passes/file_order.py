@@ -38,7 +38,8 @@ def order_like(graph: Graph, written: Iterable[Iterable[str]]) -> tuple[int, ...
         graph: made from the original; a permutation of its operators is given back.
         written: what each operator of the original writes, in its order.
 
-    An operator without a name from the original (a conversion that was inserted) runs just before what reads it first.
+    An operator without a name from the original (a conversion that was inserted) runs just before what reads it first;
+    several of them in the order of their results' names, because a runtime's own order changes with every process.
     """
     place = {name: k for k, names in enumerate(written) for name in names if name}
     last = len(place)
@@ -50,6 +51,9 @@ def order_like(graph: Graph, written: Iterable[Iterable[str]]) -> tuple[int, ...
             rank[k] = min((reads.get(i, last) for i in op.outputs), default=last)
         for i in op.inputs:
             reads[i] = min(reads.get(i, last), rank[k])
+    names = [next((graph.tensors[i].name for i in op.outputs if i >= 0), "") for op in graph.ops]
+    keys = list(zip(rank, names, strict=True))
+    places = {key: n for n, key in enumerate(sorted(set(keys)))}
     writer = {i: k for k, op in enumerate(graph.ops) for i in op.outputs if i >= 0}
     waits = [{writer[i] for i in op.inputs if i in writer} for op in graph.ops]
     for before, after in graph.precedence:
@@ -57,4 +61,4 @@ def order_like(graph: Graph, written: Iterable[Iterable[str]]) -> tuple[int, ...
     fixed = [k for k, op in enumerate(graph.ops) if op.ordered]
     for before, after in pairwise(fixed):
         waits[after].add(before)
-    return ranked_order(waits, rank)
+    return ranked_order(waits, [places[key] for key in keys])

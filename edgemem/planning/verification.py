@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem import formats, planfile
-from edgemem.errors import ModelError, NoPlanError, PlanFileError
+from edgemem.errors import InvalidPlanError, ModelError, NoPlanError, PlanFileError, UnknownShapeError
 from edgemem.formats import Bindings, Compiled, MicroPlanned, Model, load_model
 from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph
@@ -77,7 +77,7 @@ def _verdict_of_plans(
         model = load_model(model, bindings_of(planset))
     model = model or inside
     recordings = tuple(p for p in plansets if _is_recorded(p))
-    graph = None if model is None or planset in recordings else graph_for(planset, model)
+    graph = None if model is None or planset in recordings else _graph_of(planset, model, is_inside=model is inside)
     violations = [] if planset in recordings else list(examine(planset, graph, kernels))
     if violations and kernels is None and graph is not None and inside is not None and inside.plan() is None:
         violations = [*_right_for_profiles(inside, graph), *violations]
@@ -135,6 +135,17 @@ def _read(path: Path, kernels: str | None) -> tuple[tuple[PlanSet, ...], Model |
     planset = _of_graph(plansets)
     bindings = bindings_of(planset)
     return plansets, model if bindings == Bindings() else load_model(path, bindings)
+
+
+def _graph_of(planset: PlanSet, model: Model | Graph, *, is_inside: bool) -> Graph:
+    """The graph that a plan is for. Raises InvalidPlanError where the model that holds it cannot have its sizes."""
+    try:
+        return graph_for(planset, model)
+    except ModelError as e:
+        if not is_inside or type(e) not in (ModelError, UnknownShapeError):
+            raise
+        why = str(e).split("; ", maxsplit=1)[0]  # without the options that would give a model its sizes
+        raise InvalidPlanError(f"the plan is for sizes that its model does not have: {why}; plan it again") from None
 
 
 def _vela(path: Path) -> VelaOffsets | None:

@@ -230,7 +230,9 @@ def _check(memory: PlannedMemory) -> None:
     texts = [
         *(getattr(memory, name) for name in ("name", "subject", "target", "digest", "unit", "strategy", "kernels")),
         *(p.strategy for p in memory.plans),
-        *(r.name for r in memory.records),
+        *(text for r in memory.records for text in (r.name, r.kind)),
+        *(text for o in memory.operators for text in (o.label, o.type)),
+        *(t.dtype for t in memory.tensors),
     ]
     sizes = [
         *(getattr(memory, name) for name in ("arena", "lower_bound", "naive", "peak_op", "peak", "tail", "whole")),

@@ -43,7 +43,8 @@ class ShrinkNote:
         macs: multiply-accumulate operations of the changed model / those of the model as it was.
         operators: of the changed model.
         operators_before: of the model as it was.
-        latency: processor time of a run / that of the model as it was; None where it was not measured.
+        latency: processor time of a run / that of the model as it was, in files of edgemem 1.0 and before; now None: a
+            measured time differs from run to run, and the same command gives the same file.
         outputs: how they compared with those of the model as it was, or why they were not compared.
         runtime: what ran both models, with its version; "" for nothing.
         edgemem: the version that made the change.
@@ -82,7 +83,7 @@ def note_of(chosen: Candidate, before: Candidate) -> ShrinkNote:
         chosen.macs,
         chosen.operators,
         before.operators,
-        chosen.latency,
+        None,
         _printable(chosen.outputs),
         _printable(chosen.runtime),
         VERSION,

@@ -11,6 +11,7 @@ from edgemem import api
 from edgemem.notebook.card import html_card, html_table
 from edgemem.runtime.onnxruntime.recording import embed
 from edgemem.shrinking.candidate import knee_of
+from edgemem.system.files import finished_last
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,7 +142,9 @@ class Shrunk:
 
     def save(self, path: str | Path) -> tuple[PlanSet, ...]:
         """Write the model with its plans, atomically; returns the plans. Errors as `edgemem.save`."""
-        plansets = api.save(self.model, self.planset, path)
-        if self.recorded:
-            embed(Path(path), self.recorded, Path(path))
+        if not self.recorded:
+            return api.save(self.model, self.planset, path)
+        with finished_last(Path(path)) as file:
+            plansets = api.save(self.model, self.planset, file)
+            embed(file, self.recorded, file)
         return (*plansets, *self.recorded)

@@ -131,6 +131,8 @@ def _run(module: str, folder: Path, timeout_s: float | None) -> ChildError | Non
         done = run_child(module, [str(folder)], timeout_s=timeout_s)
     except subprocess.TimeoutExpired:
         return ChildError(f"it took longer than {timeout_s:g} s", status=None)
+    except OSError as e:  # no process could be started
+        return ChildError(e.strerror or str(e))
     if not done.returncode:
         return None
     return ChildError(_describe_end(done), status=done.returncode, output=done.stderr)

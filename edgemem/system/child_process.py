@@ -7,6 +7,7 @@ soon as the parent's thread has gone, and elsewhere it watches a pipe that close
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -54,6 +55,10 @@ spec.loader.exec_module(package)
 runpy.run_module(task["module"], run_name="__main__", alter_sys=True)
 """
 
+_FROZEN: Final = (
+    "a frozen program, such as PyInstaller makes, has no interpreter that runs a part of edgemem in a process of its "
+    "own; use an installed edgemem for this"
+)
 _LONGEST_S: Final = 1e6  # the system's calls that wait take no more than some weeks
 
 _running: set[subprocess.Popen[str]] = set()
@@ -68,7 +73,11 @@ def child_command(module: str, arguments: Sequence[str] = ()) -> list[str]:
     Args:
         module: the module's dotted name.
         arguments: what follows on the command line.
+
+    Raises OSError in a frozen program, whose executable is the program itself and no interpreter.
     """
+    if getattr(sys, "frozen", False):
+        raise OSError(errno.ENOSYS, _FROZEN)
     here = str(Path.cwd())
     task = {
         "module": module,
@@ -104,8 +113,8 @@ def run_child(
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            pass_fds=(end,),
-            env={**os.environ, "TMPDIR": str(folder), "PYTHONIOENCODING": "utf-8", "EDGEMEM_PARENT": str(end)},
+            pass_fds=() if end is None else (end,),
+            env={**os.environ, "TMPDIR": str(folder), "PYTHONIOENCODING": "utf-8", **_parent(end)},
         )
         _running.add(process)
         with process:  # closes its pipes
@@ -152,9 +161,16 @@ def end_children() -> None:
         process.wait()
 
 
+def _parent(end: int | None) -> dict[str, str]:
+    return {} if end is None else {"EDGEMEM_PARENT": str(end)}
+
+
 @contextmanager
-def _pipe() -> Iterator[int]:
-    """The reading end of a pipe that closes with the block."""
+def _pipe() -> Iterator[int | None]:
+    """The reading end of a pipe that closes with the block; None on Windows, where no child is given descriptors."""
+    if not hasattr(os, "fork"):
+        yield None
+        return
     reading, writing = os.pipe()
     try:
         yield reading

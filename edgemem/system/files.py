@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 __all__ = [
     "KeptFolder",
     "atomic_write",
+    "finished_last",
+    "known_as",
+    "known_names",
     "new_folder",
     "remove_unfinished",
-    "restored_on_failure",
     "temporary_folder",
     "without_new_files",
     "write_entry",
@@ -47,6 +49,7 @@ _PATIENCE_S: Final = 1.0  # a system call that makes a file takes longer only wh
 
 # Temporary files and folders that exist, or are about to.
 _unfinished: set[Path] = set()
+_final: dict[Path, Path] = {}  # what those of `finished_last` will be called
 # Held by `_make`. That of a thread, so that one which was interrupted before it had the lock cannot release it.
 _making = threading.RLock()
 
@@ -71,36 +74,52 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
                 yield file
                 _write_through(file, path, descriptor)
         else:
-            with _replacement(Path(os.path.realpath(path))) as file:
+            with _replacement(_resolved(path)) as file:
                 yield file
     except OSError as e:
-        if e.errno is not None and _HIDDEN in f"{e.filename or _HIDDEN}":
-            # The user knows this name, not the temporary one.
-            raise OSError(e.errno, e.strerror, str(path)).with_traceback(e.__traceback__) from None
-        raise
+        raise _known(e, path).with_traceback(e.__traceback__) from None
 
 
 @contextmanager
-def restored_on_failure(path: Path) -> Iterator[None]:
-    """A block that writes `path` more than once: if it fails, the file is what it was before, or is not there.
+def finished_last(path: Path) -> Iterator[Path]:
+    """For a file that is written in several steps: a path beside `path`, whose file takes that name at the end.
 
-    What is no regular file stays as the block leaves it. Raises OSError if the old file cannot be kept beside it.
+    Until then there is at `path` what was there before. If the block fails, the unfinished file vanishes. `known_as`
+    says what it will be called, for the names of other files that belong to it.
+
+    Raises OSError where the file cannot take that name: `path` is a folder, a device or a FIFO, or a link to itself.
     """
-    path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file():
-        yield
-        return
-    kept = path.parent / f"{_HIDDEN}{os.urandom(8).hex()}"
+    final = _resolved(path)
+    if _is_special(path):
+        raise OSError(errno.EINVAL, "it is no regular file; give the name of a file", str(path))
+    unfinished = final.parent / f"{_HIDDEN}{os.urandom(8).hex()}{final.suffix}"
+    _unfinished.add(unfinished)
+    _final[unfinished] = path
     try:
-        if path.exists():
-            _make(kept, lambda: os.link(path, kept))
-        yield
-    except BaseException:
-        with suppress(OSError):
-            kept.replace(path) if kept.exists() else path.unlink(missing_ok=True)
+        yield unfinished
+        if final.exists():
+            unfinished.chmod(final.stat().st_mode & _PLAIN)
+        unfinished.replace(final)
+    except OSError as e:
+        raise _known(e, path) from None
+    except Exception as e:
+        e.args = tuple(known_names(value) if isinstance(value, str) else value for value in e.args)
         raise
     finally:
-        _remove(kept)
+        _remove(unfinished)
+        del _final[unfinished]
+
+
+def known_as(path: Path) -> Path:
+    """The path that an unfinished file of `finished_last` will have; that of any other file itself."""
+    return _final.get(path, path)
+
+
+def known_names(text: str) -> str:
+    """A text for people in which unfinished files have the names that they will have."""
+    for unfinished, path in _final.items():
+        text = text.replace(str(unfinished), str(path)).replace(unfinished.name, path.name)
+    return text
 
 
 def write_entry(path: Path, content: bytes) -> None:
@@ -235,6 +254,21 @@ def _remove(path: Path) -> None:
     _unfinished.discard(path)
 
 
+def _resolved(path: Path) -> Path:
+    """The path without symbolic links. Raises OSError for one that leads to itself."""
+    resolved = Path(os.path.realpath(path))
+    if resolved.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return resolved
+
+
+def _known(error: OSError, path: Path) -> OSError:
+    """The error, or one that names `path` in place of an unfinished file, whose name the user does not know."""
+    if error.errno is not None and _HIDDEN in f"{error.filename or _HIDDEN}":
+        return OSError(error.errno, error.strerror, str(known_as(path)))
+    return error
+
+
 def _descriptor(path: Path) -> int | None:
     """The number of the open descriptor that a path names, through any symbolic links; None if it names none."""
     folders = {os.path.realpath(name) for name in ("/dev/fd", "/proc/self/fd")}
@@ -260,7 +294,7 @@ def _is_special(path: Path) -> bool:
 
 def _write_through(content: IO[bytes], path: Path, descriptor: int | None) -> None:
     if descriptor is None:
-        target = os.open(path, os.O_WRONLY)
+        target = _opened(path)
     else:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()  # what was printed before comes before
@@ -268,6 +302,23 @@ def _write_through(content: IO[bytes], path: Path, descriptor: int | None) -> No
     content.seek(0)
     with open(target, "wb") as out:  # noqa: PTH123 - a descriptor
         _copy(content, out)
+
+
+def _opened(path: Path) -> int:
+    """A descriptor for writing to what is no regular file. Raises OSError for a FIFO that nobody reads."""
+    flag = getattr(os, "O_NONBLOCK", 0)  # without it, opening waits for a reader
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            target = os.open(path, os.O_WRONLY | flag)
+            break
+        except OSError as e:
+            if e.errno != errno.ENXIO or time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE_S)
+    if flag:
+        os.set_blocking(target, True)
+    return target
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
 from edgemem.cli.main import main
-from edgemem.system.files import restored_on_failure
+from edgemem.system.files import finished_last, known_names
 from models.build import build
 from tests.tflite_models import M, O, S, T
 from tests.tflite_models import build as build_tflite
@@ -112,15 +112,16 @@ def test_a_value_of_another_shape_than_the_plan_is_not_recorded(model: Path, tmp
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.onnx", "planned.onnx", "two.npy"]
 
 
-def test_a_block_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_a_file_of_several_steps_has_its_name_last(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_bytes(b"old")
     old.chmod(0o640)
 
     def fail(path: Path) -> None:
-        with restored_on_failure(path):
-            path.unlink(missing_ok=True)
-            path.write_bytes(b"half")
+        with finished_last(path) as file:
+            file.write_bytes(b"half")
+            assert known_names(f"{file}, {file.name}") == f"{path}, {path.name}"
+            assert not path.exists() or path.read_bytes() == b"old"
             raise KeyboardInterrupt
 
     for path in (old, new):
@@ -128,8 +129,28 @@ def test_a_block_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
             fail(path)
     assert list(tmp_path.iterdir()) == [old]
     assert old.read_bytes() == b"old"
+    for path in (old, new):
+        with finished_last(path) as file:
+            file.write_bytes(b"whole")
+        assert path.read_bytes() == b"whole"
     assert old.stat().st_mode & 0o777 == 0o640
-    with restored_on_failure(new):
-        new.write_bytes(b"whole")
-    assert new.read_bytes() == b"whole"
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_output_does_not_replace_the_models_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    weights = np.ones((8, 8), np.float32)
+    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 8]) for n in "xz"]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["z"])]
+    graph = helper.make_graph(nodes, "g", value[:1], value[1:], [onnx.numpy_helper.from_array(weights, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path, data = tmp_path / "model.onnx", tmp_path / "data.onnx"
+    onnx.save_model(model, path, save_as_external_data=True, location=data.name, size_threshold=0)
+    before = data.read_bytes()
+    monkeypatch.chdir(tmp_path)
+    for output in (data, data.name):
+        result = edgemem("plan", path, "-o", output)
+        assert result.exit_code == 1
+        assert f"{output} is the name of a file with the model's weights" in result.output
+        assert data.read_bytes() == before
+    assert edgemem("plan", path, "-o", tmp_path / "planned.onnx").exit_code == 0

@@ -11,6 +11,7 @@ from edgemem.errors import ModelError
 from edgemem_converters.onnx import file_edits as edit
 from edgemem_converters.onnx.aligned_constants import align_constants
 from edgemem_converters.onnx.computation_digest import computation_digest
+from edgemem_converters.onnx.drawn_names import settle_names
 from edgemem_converters.onnx.external_data import locations
 from edgemem_converters.onnx.parts import ModelParts, elem_type
 from edgemem_converters.onnx.wire import metadata, with_metadata, without_metadata
@@ -61,12 +62,13 @@ class Editor:
         return edit.with_forms(data, forms)
 
     def align_constants(self, data: bytes, source: Path, target: Path) -> bytes:
-        """The file with its constants at aligned places, copied from one file of external data to another."""
+        """A file that ONNX Runtime saved, with its constants at aligned places, copied from one file to another."""
         try:
             model = ModelProto.FromString(data)
         except DecodeError as e:
             raise ModelError(f"the graph is damaged: {e}") from None
         align_constants(model, source, target)
+        settle_names(model.graph)
         return bytes(model.SerializeToString(deterministic=True))
 
     def weight_files(self, data: bytes) -> tuple[str, ...]:

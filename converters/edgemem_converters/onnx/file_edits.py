@@ -10,6 +10,7 @@ from onnx import ModelProto, TensorProto
 
 from edgemem.errors import ModelError
 from edgemem.model.topological_order import ranked_order
+from edgemem_converters.onnx.drawn_names import settle_names
 from edgemem_converters.onnx.external_data import tensors
 from edgemem_converters.onnx.functions import drop_values
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES
@@ -57,7 +58,7 @@ def prioritised(data: bytes) -> bytes:
 
 
 def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
-    """A file that ONNX Runtime saved, with all weights inside.
+    """A file that ONNX Runtime saved, with all weights inside, and its inserted nodes named after what they write.
 
     Graph inputs that are not in `inputs` are removed: they belonged to initializers that were optimised away.
     Weights in files in `folder` are copied into the file. Raises ModelError if they cannot be read, or are too large
@@ -66,7 +67,8 @@ def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
     model = ModelProto.FromString(data)
     kept = [i for i in model.graph.input if i.name in inputs]
     external = [t for t in tensors(model) if t.data_location == TensorProto.EXTERNAL]
-    if len(kept) == len(model.graph.input) and not external:
+    is_named_anew = settle_names(model.graph)
+    if len(kept) == len(model.graph.input) and not external and not is_named_anew:
         return data
     del model.graph.input[:]
     model.graph.input.extend(kept)
@@ -96,5 +98,6 @@ def with_forms(data: bytes, forms: Mapping[str, OpenForm]) -> bytes:
     for name in ends.keys() & forms.keys():
         ends[name].CopyFrom(value_info(name, forms[name]))
     del graph.value_info[:]
-    graph.value_info.extend([*kept, *(value_info(n, f) for n, f in forms.items() if n not in ends)])
+    made = [*kept, *(value_info(n, f) for n, f in forms.items() if n not in ends)]
+    graph.value_info.extend(sorted(made, key=lambda v: v.name))  # ONNX Runtime's order changes with every process
     return bytes(model.SerializeToString(deterministic=True))

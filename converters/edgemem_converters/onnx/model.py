@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from edgemem.formats import Bindings
 from edgemem.formats.plan_summary import SUMMARY_KEY, plan_summary
 from edgemem.model.ranges import open_shape, samples_of
 from edgemem.model.states import decode_pairs, encode_pairs
-from edgemem.system.files import atomic_write
+from edgemem.system.files import atomic_write, known_as
 from edgemem.system.regular_files import open_regular
 from edgemem_converters.onnx.cache import carried_over, write_in_place
 from edgemem_converters.onnx.computation.tensor_program import Computation
@@ -302,7 +303,8 @@ class OnnxConverter:
         """
         path = Path(path)
         try:
-            if any(path.parent / n == path for n in self._weight_files):
+            final = os.path.realpath(known_as(path))
+            if any(os.path.realpath(path.parent / n) == final for n in self._weight_files):
                 raise ModelError(f"{path} is the name of a file with the model's weights; choose another")
             if self._path.parent.resolve() != path.parent.resolve():
                 bring_along(self._weight_files, self._path.parent, path.parent)

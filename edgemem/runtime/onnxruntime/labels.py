@@ -4,13 +4,17 @@ A profile says when each kernel ran and how large its results were; the record s
 clocks agree to a few microseconds. A request belongs to the kernel that ran at that time, or to a kernel beside it if
 that is the only one with a result of this size that has no request yet. A kernel that takes less than a few
 microseconds may be confused with its neighbour, so the names are for reports only.
+
+ONNX Runtime tells nodes that it inserts apart by `_token_` and a number, which is another one in every process. The
+names go without it, so that the same model has the same names each time.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from edgemem.trace import Trace
 
 __all__ = ["labels"]
+
+_DRAWN: Final = re.compile(r"_token_[0-9]+")
 
 
 def labels(trace: Trace, kernels: Sequence[Kernel]) -> tuple[str, ...]:
@@ -48,5 +54,6 @@ def _name(kernels: Sequence[Kernel], open_results: Sequence[dict[int, int]], at:
         number = next((k for k, v in results.items() if v == size), None)
         if number is not None:
             del results[number]
-            return f"{kernels[near].node}:{number}" if number else kernels[near].node
-    return f"{kernels[at].node} workspace" if at >= 0 else ""
+            node = _DRAWN.sub("", kernels[near].node)
+            return f"{node}:{number}" if number else node
+    return f"{_DRAWN.sub('', kernels[at].node)} workspace" if at >= 0 else ""

@@ -28,13 +28,13 @@ from edgemem.runtime.onnxruntime.weights.checking import (
 )
 from edgemem.runtime.onnxruntime.weights.note import CPU, Note, place_here, stem_of
 from edgemem.runtime.onnxruntime.weights.packing import pack
-from edgemem.system.files import atomic_write, temporary_folder
+from edgemem.system.files import atomic_write, known_as, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["PackedSize", "pack_beside", "writing_into"]
+__all__ = ["PackedSize", "pack_beside", "settle_packed", "write_packed", "writing_into"]
 
 _DIGITS: Final = 16  # of the key in a name
 
@@ -81,16 +81,25 @@ def pack_beside(model: Path) -> PackedSize:
 
     Packed weights of the same model for another place are removed; processes that have mapped them keep them.
 
+    Raises as `write_packed` and `settle_packed`.
+    """
+    return settle_packed(model, write_packed(model))
+
+
+def write_packed(model: Path) -> Note:
+    """Write the packed weights of a model beside it, and then the note into it; the note is returned.
+
+    The model may be an unfinished file. Packed weights that are there already stay: another model may name them.
+
     Raises RuntimeLoadError and ModelError as `pack`, and ModelError where the files cannot be written.
     """
-    try:
+    with _saying(model):
         plain = plain_digests(model)
         ort = onnxruntime()
         options = ort.SessionOptions()
         with opened(model) as (data, _), options_for_file(data, options):
             place = place_here(ort.__version__, options.graph_optimization_level.name, [CPU])
-            outside = [model.parent / name for name in weight_files(data)]
-        name = f"{stem_of(model)}.{sha256([repr((place, plain)).encode()])[:_DIGITS]}"
+        name = f"{stem_of(known_as(model))}.{sha256([repr((place, plain)).encode()])[:_DIGITS]}"
         with temporary_folder(model.parent) as folder:
             made = pack(model, folder, name)
             note = Note(name, place, *digests_of(made.graph, made.weights))
@@ -101,9 +110,27 @@ def pack_beside(model: Path) -> PackedSize:
                 with atomic_write(model) as file:
                     file.write(with_entry(model.read_bytes(), WEIGHTS_KEY, note.encode()))
                 remember_packed(note, plain, checks_folder())
-                check(model, note, checks_folder())
+        return note
+
+
+def settle_packed(model: Path, note: Note) -> PackedSize:
+    """Remember that the packed weights of a finished model are right, and remove those of other places.
+
+    Raises ModelError where the files are no longer those that were written.
+    """
+    with _saying(model):
+        check(model, note, checks_folder())
         _remove_others(model, note)
+        with opened(model) as (data, _):
+            outside = [model.parent / name for name in weight_files(data)]
         return PackedSize(*(sum(f.stat().st_size for f in files) for files in (note.files(model), [model, *outside])))
+
+
+@contextmanager
+def _saying(model: Path) -> Iterator[None]:
+    """Let errors of files name the model."""
+    try:
+        yield
     except (OSError, UnusableError) as e:
         raise ModelError(f"cannot write the packed weights of {model}: {e}") from None
 
