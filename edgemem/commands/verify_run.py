@@ -7,8 +7,6 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from edgemem.commands.executor_run import ExecutorRun, check_verified
 from edgemem.commands.verify_run_gpu import gpu_runs
 from edgemem.errors import ModelError, NoPlanError, PlanFileError, RuntimeBindError
@@ -18,7 +16,8 @@ from edgemem.model.ranges import Range, resolve
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import IO_BINDING
-from edgemem.runtime.feeds import make_feeds, random_values
+from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.feeds import resolve as resolve_shape
 from edgemem.runtime.onnxruntime.baked_file import LEVELS, in_one_line, metadata_for, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.node_comparison import compare_nodes
@@ -38,9 +37,11 @@ if TYPE_CHECKING:
     from edgemem.runtime.onnxruntime.split_model import SplitModel
     from edgemem.trace.recording import Fingerprint, Signature
 
+    Declared = Mapping[str, tuple[str, Sequence[int | str | None]]]
+
 __all__ = ["verify_run"]
 
-_MOST_ELEMENTS = 1 << 28  # of the inputs that are made up
+_MOST_ELEMENTS = 1 << 26  # of the inputs that are made up in sizes that the model leaves open
 _MOST_THREADS = 256
 _NAMED = 10  # results that a note names
 _RUNS = 2  # the second one finds what the first one left
@@ -110,10 +111,11 @@ def _run_nodes(planned: Path, plansets: Sequence[PlanSet], feeds: Mapping[str, N
     random: dict[str, None] = {}
     sizes: list[str] = []
     report: MemoryReport | None = None
+    declared = _declared(planned)
     for model, at in _over_range(planned, feeds):
         forms = {name: model.forms[name] for name in model.inputs if name in model.forms}
         with in_one_line(planned):
-            run = compare_nodes(model, dict(feeds) if feeds else make_feeds(forms))
+            run = compare_nodes(model, dict(feeds) if feeds else _made_up(declared, forms))
         report = report or run.report
         random |= dict.fromkeys(run.random)
         sizes += [at] if at else []
@@ -146,9 +148,33 @@ def _other_sizes(planned: Path, data: bytes, plansets: Sequence[PlanSet]) -> lis
     forms = onnx_editor().parts(data, planned.parent).input_forms()
     found = []
     for values in _inner_sizes(graph.ranges):
-        dims = resolve(graph.dims, graph.ranges, values)
-        found.append((_said(values), make_feeds(forms, Bindings(dims, graph.input_shapes))))
+        bound = Bindings(resolve(graph.dims, graph.ranges, values), graph.input_shapes)
+        shapes = {name: (dtype, resolve_shape(name, declared, bound)) for name, (dtype, declared) in forms.items()}
+        found.append((_said(values), _made_up(forms, shapes)))
     return found
+
+
+def _declared(planned: Path) -> Declared:
+    """Dtype and shape of every input, as the model declares it."""
+    return onnx_editor().parts(planned.read_bytes(), planned.parent).input_forms()
+
+
+def _made_up(declared: Declared, forms: Mapping[str, tuple[str, Sequence[int]]]) -> Feeds:
+    """Inputs of these forms, which a plan in a file says. Raises before anything is filled where the model's differ.
+
+    Raises ModelError for an input that the model does not have so, and RuntimeBindError for more elements than a file
+    may ask for where the model leaves the sizes open.
+    """
+    shapes = {name: tuple(shape) for name, (_, shape) in forms.items()}
+    for name, (dtype, _) in forms.items():
+        if name not in declared or declared[name][0] != dtype:
+            raise ModelError(f"the plan is for an input {name!r} of {dtype}, and the model has none")
+        resolve_shape(name, declared[name][1], Bindings({}, shapes))
+    open_ = [name for name in forms if not all(isinstance(d, int) and d >= 0 for d in declared[name][1] or (None,))]
+    elements = sum(prod(shapes[name]) for name in open_)
+    if elements > _MOST_ELEMENTS:
+        raise RuntimeBindError(f"the plan is for inputs with {elements:,} elements; give them with --input")
+    return make_feeds(forms)
 
 
 def _inner_sizes(ranges: Mapping[str, Dimension]) -> tuple[dict[str, int], ...]:
@@ -182,7 +208,7 @@ def _replay(
         raise RuntimeBindError(
             f"the recording is of calls of {signature.call}, and only those of run are repeated here"
         )
-    runs = [("", dict(feeds) if feeds else _values(signature)), *others]
+    runs = [("", dict(feeds) if feeds else _values(_declared(planned), signature)), *others]
     outputs = list(signature.outputs) or None
     with in_one_line(planned):
         plain = onnxruntime().InferenceSession(
@@ -260,13 +286,9 @@ def _random_outputs(planned: Path, signature: Signature) -> frozenset[str]:
         return frozenset()
 
 
-def _values(signature: Signature) -> dict[str, NDArray[Any]]:
-    """Random inputs as the recording had them. Raises RuntimeBindError for more than a file may ask for."""
-    elements = sum(prod(shape) for _, _, shape in signature.inputs)
-    if elements > _MOST_ELEMENTS:
-        raise RuntimeBindError(f"the recording is of inputs with {elements:,} elements; give them with --input")
-    rng = np.random.default_rng(0)
-    return {name: random_values(dtype, shape, rng) for name, dtype, shape in signature.inputs}
+def _values(declared: Declared, signature: Signature) -> dict[str, NDArray[Any]]:
+    """Random inputs as the recording had them. Raises as `_made_up`."""
+    return _made_up(declared, {name: (dtype, shape) for name, dtype, shape in signature.inputs})
 
 
 def _options(fingerprint: Fingerprint) -> Any:

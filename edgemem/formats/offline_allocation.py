@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["MICRO_ALIGNMENT", "Refusal", "arena_refusal", "micro_offsets", "micro_refusal"]
 
 MICRO_ALIGNMENT: Final = 16  # every offset is a multiple of it
+# Bytes that an arena may have though its records, end to end, have fewer, for pinned tensors: the offsets in a file do
+# not decide how much memory is taken.
+_MOST_HOLES: Final = 1 << 26
 # Rules under which a result lies on an input only where each byte stays what it is.
 _VIEWS_ALONE: Final = frozenset({"none", "tflm"})
 
@@ -65,6 +68,9 @@ def arena_refusal(planset: PlanSet, remedy: str) -> Refusal | None:
     if planset.recording is not None or planset.best_offsets is None:
         only = ", only shared objects" if planset.recording is None and planset.shared_objects else ""
         return Refusal(f"the file has no offset plan of its graph{only}", "--strategy auto")
+    best, naive = planset.best_offsets, planset.naive
+    if best.size > max(_MOST_HOLES, -(-naive // planset.problem.alignment) * planset.problem.alignment):
+        return Refusal(f"the plan takes {best.size:,} bytes, and its records end to end {naive:,}", remedy)
     if planset.has_regions:
         return Refusal("the plan lies in several regions, and its runtime has one arena", remedy)
     if target is not None and not target.is_dense:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Requests = list[dict[str, NDArray[Any]]]
     _Outputs = list[list[NDArray[Any]]]  # of each run
 
-__all__ = ["OriginalRuns", "OutputComparison"]
+__all__ = ["OriginalRuns", "OutputComparison", "requests_of"]
 
 _RUNS: Final = 3
 _ERRORS_ONLY: Final = 4  # log severity
@@ -102,7 +102,7 @@ class OriginalRuns:
         threads: Sequence[int] = (1, 0),
     ) -> None:
         self._path, self._bindings, self._threads = path, bindings, tuple(dict.fromkeys(threads))
-        self._requests = _requests(path.read_bytes(), path.parent, bindings, feeds)
+        self._requests = requests_of(path.read_bytes(), path.parent, bindings, feeds)
         self._known: dict[tuple[str, int], tuple[list[str], _Outputs]] = {}
 
     def compare(self, changed: Model, *, level: str = _DEFAULT) -> OutputComparison:
@@ -178,9 +178,10 @@ class OriginalRuns:
         return self._known[key]
 
 
-def _requests(
+def requests_of(
     content: bytes, folder: Path, bindings: Bindings | None, feeds: Mapping[str, NDArray[Any]] | None
 ) -> Requests:
+    """Inputs of the runs that compare models: those given, and made-up ones. Raises UnknownShapeError."""
     forms = onnx_editor().parts(content, folder).input_forms()
     given = [dict(feeds)] if feeds else []
     if bindings is None or not bindings.ranges:
