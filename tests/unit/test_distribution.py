@@ -45,9 +45,9 @@ def test_hints_name_packages_as_the_extras_do() -> None:
     }
     assert {f"{package}{versions}" for package, versions in PACKAGES.items()} <= listed
     error = MissingDependencyError("scipy", purpose="mip")
-    assert str(error) == "mip needs scipy: pip install 'scipy>=1.11'"
+    assert str(error) == "mip needs scipy: pip install 'scipy>=1.15'"
     assert str(MissingDependencyError("unknown", purpose="this")).endswith("pip install unknown")
-    assert requirement("solvers") == "'ortools>=9.10' 'scipy>=1.11'"
+    assert requirement("solvers") == "'ortools>=9.15.6755' 'scipy>=1.15'"
 
 
 @needs_checkout
