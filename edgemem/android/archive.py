@@ -137,7 +137,7 @@ def _end_of(data: bytes, entry: _Entry) -> int:
     if entry.begin + _LOCAL.size > len(data):
         raise ValueError(f"{entry} is cut short")
     signature, flags, *about, length, more = _LOCAL.unpack_from(data, entry.begin)
-    name = data[entry.begin + _LOCAL.size :][:length]
+    name = data[entry.begin + _LOCAL.size : entry.begin + _LOCAL.size + length]
     told = entry.about
     if flags & _DESCRIBED and not any(about[1:]):
         about[1:] = told[1:]

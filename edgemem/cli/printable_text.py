@@ -70,6 +70,9 @@ class _PrintableBytes(io.RawIOBase):
 def printable_output() -> Iterator[None]:
     """In this block, texts on stdout and stderr are printable, and so are bytes on a terminal."""
     out, err = sys.stdout, sys.stderr
+    for stream in (out, err):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal or a pipe that takes ASCII alone
+            stream.reconfigure(errors="backslashreplace")
     sys.stdout, sys.stderr = cast("Any", PrintableStream(out)), cast("Any", PrintableStream(err))
     try:
         yield

@@ -20,6 +20,7 @@ from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.baked_file import (
     LEVELS,
     bind_dimensions,
+    check_name,
     metadata_for,
     onnxruntime,
     runtime_errors,
@@ -101,6 +102,7 @@ class OriginalRuns:
         feeds: Mapping[str, NDArray[Any]] | None = None,
         threads: Sequence[int] = (1, 0),
     ) -> None:
+        check_name(path)
         self._path, self._bindings, self._threads = path, bindings, tuple(dict.fromkeys(threads))
         self._requests = requests_of(path.read_bytes(), path.parent, bindings, feeds)
         self._known: dict[tuple[str, int], tuple[list[str], _Outputs]] = {}
