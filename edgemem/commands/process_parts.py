@@ -24,6 +24,7 @@ __all__ = [
     "ARENA",
     "INPUTS",
     "OUTPUTS",
+    "UNKNOWN",
     "MemoryPart",
     "ServedFile",
     "check_budget",
@@ -35,6 +36,7 @@ __all__ = [
 INPUTS: Final = "inputs"
 ARENA: Final = "arena, workspace"
 OUTPUTS: Final = "outputs, in the pool"
+UNKNOWN: Final = "not known: it is in the rest"  # how a part of no known size is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ _MEMORY: Final = 1 << 30
 _CODES: Final = (0, 1, 2, 3, 4)
 _LINE: Final = re.compile(r"edgemem: [^\n]+ \[E\d{3}\]\n")
 # Words of a result that is told on stdout, where the exit code says that something is wrong.
-_ROWS: Final = ("FAIL", "WRONG", "wrong", "fail", '"right": false', "checks failed")
+_ROWS: Final = ("FAIL", "WRONG", "wrong", "fail", "violation", '"right": false', "checks failed")
 
 
 def _content(folder: Path) -> dict[str, bytes]:

@@ -14,7 +14,9 @@ from onnx import TensorProto
 from onnx import helper as make
 
 import edgemem
-from edgemem.commands.measure import CONFIGURATIONS, measure
+from edgemem.cli.measured_view import show_measured
+from edgemem.commands.measure import CONFIGURATIONS, MeasureRow, measure
+from edgemem.commands.process_parts import ARENA, UNKNOWN, MemoryPart
 from edgemem.errors import ModelError, UnknownShapeError
 from edgemem.formats import Bindings
 from edgemem.runtime.onnxruntime.file_recording import add_recording
@@ -199,3 +201,13 @@ def test_the_plans_of_the_file_are_measured(tmp_path: Path) -> None:
     assert session.plan.endswith("from the file")
     assert session.outputs is not None
     assert session.activation == (session.planned or 0) + session.outputs
+
+
+def test_a_part_of_no_known_size_is_not_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without counters in the profile, as in ONNX Runtime 1.23, the arena is in the rest."""
+    parts = (MemoryPart("libraries", 1 << 20, "measured here"), MemoryPart(ARENA, 0, UNKNOWN))
+    row = MeasureRow("default", "", resident=2 << 20, parts=(*parts, MemoryPart("rest", 1 << 20, "what is left")))
+    show_measured([row])
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert f"{ARENA} -" in lines
+    assert "libraries 1.0" in lines
