@@ -203,10 +203,16 @@ def read_info(content: bytes) -> dict[str, Any]:
         info = json.loads(content.decode())
         if info["form"] != "onnx" or f"assets/{info['model']}" != MODEL or info["level"] not in LEVELS:
             raise ApkError(f"{INFO} is not of an ONNX model in {MODEL}")
-        shapes = {str(name): tuple(map(int, shape)) for name, shape in info["shapes"].items()}
+        shapes = {str(name): tuple(map(_dimension, shape)) for name, shape in info["shapes"].items()}
         return {"level": info["level"], "sha256": str(info["sha256"]), "shapes": shapes}
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as e:
         raise ApkError(f"{INFO} is damaged ({type(e).__name__}); make the package again") from None
+
+
+def _dimension(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError("a dimension is no number")
+    return value
 
 
 def make_plain(name: str) -> str:

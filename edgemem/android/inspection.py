@@ -6,11 +6,17 @@ import hashlib
 import re
 import struct
 import zipfile
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.android.app_model import INFO, MODEL, MOST_BYTES, read_info, read_ports
+from edgemem.android.archive import (
+    ARCHIVE_ERRORS,
+    check_layout,
+    check_listing,
+    check_manifest_bytes,
+    check_member,
+)
 from edgemem.android.library import OWN_LIBRARY, RUNTIME_LIBRARIES
 from edgemem.android.package import PAGE
 from edgemem.android.sdk import find_tool, run_tool
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Check", "Inspection", "inspect"]
 
+MANIFEST: Final = "AndroidManifest.xml"
 _LOCAL: Final = struct.Struct("<26xHH")  # the lengths of a name and of what comes after it, before a file's bytes
 
 
@@ -117,17 +124,16 @@ def inspect(path: Path) -> Inspection:
 def _read_members(copy: Path, data: bytes, path: Path) -> dict[str, _Member]:
     """The files of an APK by name. Raises ApkError if it is damaged, or unpacks to more than `MOST_BYTES`."""
     try:
+        check_layout(data)
         with zipfile.ZipFile(copy) as archive:
             listing = archive.infolist()
-            if sum(entry.file_size for entry in listing) > MOST_BYTES:
-                raise ApkError(f"{path} unpacks to more than {MOST_BYTES:,} bytes, which are not read")
-            if damaged := archive.testzip():
-                raise ApkError(f"{path}: {damaged} is damaged")
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as e:
-        raise ApkError(f"{path} is no Android package, or cut short: {e}") from None
-    names = [entry.filename for entry in listing]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ApkError(f"{path} has {join_names(twice)} twice")
+            check_listing(listing, MOST_BYTES)
+            for entry in listing:
+                check_member(archive, entry)
+            if MANIFEST in archive.namelist():
+                check_manifest_bytes(archive.read(MANIFEST))
+    except ARCHIVE_ERRORS as e:
+        raise ApkError(f"{path} is no Android package, or damaged: {e}") from None
     return {
         entry.filename: _Member(
             entry.header_offset + 30 + sum(_LOCAL.unpack_from(data, entry.header_offset)),

@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from edgemem.android.archive import ARCHIVE_ERRORS, check_listing, read_member
 from edgemem.android.sdk import find_tool, find_toolchain, run_tool
 from edgemem.android.sources import find_sources
 from edgemem.errors import ToolError, UnknownAbiError
@@ -133,24 +133,28 @@ def read_archive(path: Path) -> Archive:
     """An AAR's classes and native libraries for `ABIS`. Raises ToolError for a file that is none."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = {member.filename: member for member in archive.infolist()}
+            listing = archive.infolist()
+            check_listing(listing, 2 * _MOST_BYTES)
+            members = {member.filename: member for member in listing}
             if "classes.jar" not in members:
                 raise ToolError(f"{path.name} has no classes.jar; give an archive for Android (.aar)")
-            if any(member.file_size > _MOST_BYTES for member in members.values()):
+            if any(member.file_size > _MOST_BYTES for member in listing):
                 raise ToolError(f"{path.name} has a file of more than {_MOST_BYTES:,} bytes, which is not read")
             libraries: dict[str, dict[str, bytes]] = {}
             for name in members:
                 folder, _, rest = name.partition("/")
                 abi, _, library = rest.partition("/")
                 if folder == "jni" and abi in ABIS and library in (OWN_LIBRARY, *RUNTIME_LIBRARIES):
-                    libraries.setdefault(abi, {})[library] = archive.read(name)
+                    libraries.setdefault(abi, {})[library] = read_member(archive, name)
             texts = [
-                archive.read(n).decode(errors="replace") for n in ("LICENSE", "ThirdPartyNotices.txt") if n in members
+                read_member(archive, n).decode(errors="replace")
+                for n in ("LICENSE", "ThirdPartyNotices.txt")
+                if n in members
             ]
-            return Archive(archive.read("classes.jar"), libraries, "\n\n".join(texts))
+            return Archive(read_member(archive, "classes.jar"), libraries, "\n\n".join(texts))
     except OSError as e:
         raise ToolError(f"cannot read {path}: {e.strerror or e}") from e
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as e:
+    except ARCHIVE_ERRORS as e:
         raise ToolError(f"{path.name} is no archive for Android: {e}; give an .aar file") from e
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 from pathlib import Path
 
@@ -22,10 +23,11 @@ __all__ = ["check"]
     done="right",
     suffixes=(".toml",),
     is_pure=False,
-    alone=("update", "as_markdown", "as_github", "junit"),
+    alone=("update", "baseline", "as_markdown", "as_github", "junit"),
 )
 @click.argument("settings", type=FILE)
 @click.option("--update", is_flag=True, help="Write what the models take now as their baseline.")
+@click.option("--baseline", type=FILE, help="The file of baselines; by default, the one beside SETTINGS.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a table for a pull request.")
 @click.option(
     "--github",
@@ -36,7 +38,14 @@ __all__ = ["check"]
 @click.option("--junit", type=FILE, help="Write the results as JUnit XML, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print all as JSON (docs/json.md).")
 def check(
-    *, settings: Path, update: bool, as_markdown: bool, as_github: bool, junit: Path | None, as_json: bool
+    *,
+    settings: Path,
+    update: bool,
+    baseline: Path | None,
+    as_markdown: bool,
+    as_github: bool,
+    junit: Path | None,
+    as_json: bool,
 ) -> None:
     """Check the memory of a repository's models against budgets and a baseline: exit code 1 if one takes too much.
 
@@ -50,10 +59,13 @@ def check(
     from edgemem.system.files import atomic_write
 
     with progress_line() as progress:
-        found = check_models(settings, update=update, progress=progress)
+        found = check_models(settings, update=update, baseline=baseline, progress=progress)
     if junit is not None:
         with atomic_write(junit) as file:
             file.write(text.junit_xml(found).encode())
+    quiet = secrets.token_hex(16) if as_github and not as_json else ""
+    if quiet:  # until this text comes again, no line is a command to GitHub, whatever the names in it are
+        click.echo(f"::stop-commands::{quiet}")
     if as_json:
         click.echo(json.dumps(text.check_data(found)))
     elif as_markdown:
@@ -63,6 +75,8 @@ def check(
             echo_folded(printable(text.model_line(model)), indent=6)
         for name in found.gone:
             echo_folded(printable(f"gone  {name}: it is in the baseline and no longer there"), indent=6)
+    if quiet:
+        click.echo(f"::{quiet}::")
     if as_github:
         for line in text.github_lines(found):
             click.echo(line, err=as_json)

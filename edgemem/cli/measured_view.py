@@ -62,8 +62,10 @@ def show_measured(rows: Sequence[MeasureRow], processes: int = 1) -> None:
 
 def _show_parts(rows: Sequence[MeasureRow]) -> None:
     """Where the resident memory of a process comes from, in MiB, a column a configuration."""
+    from edgemem.commands.process_parts import UNKNOWN
+
     lines = [
-        (parts[0].name, *(mib_text(part.size) for part in parts))
+        (parts[0].name, *("-" if part.known == UNKNOWN else mib_text(part.size) for part in parts))
         for parts in zip(*(row.parts for row in rows), strict=True)
     ]
     lines.append(("resident", *(mib_text(row.resident or 0) for row in rows)))

@@ -14,7 +14,7 @@ from edgemem.cli.texture_view import TFLITE_RULES, are_textures, show_textures, 
 from edgemem.plans import DEPENDS_ON_DATA, SharedObjectsPlan
 from edgemem.report.peak import find_peak
 from edgemem.report.sizes import ratio_text, size_text
-from edgemem.strategy.bounds import operator_breadths
+from edgemem.strategy.bounds import operator_sections
 from edgemem.strategy.options import summary
 from edgemem.system.distribution import requirement
 from edgemem.system.text import join_names
@@ -291,15 +291,22 @@ def show_tensors(planset: PlanSet) -> None:
 def show_profile(planset: PlanSet) -> None:
     """What is alive at every operator, in bytes or texels, with a bar that is as long as its share of the peak.
 
-    Raises PlanError where operator indices are timestamps.
+    Operators that the plan does not name are told together where the same is alive: their indices may be timestamps.
     """
-    breadths = operator_breadths(planset.problem).tolist()
-    rows = breadths + [0] * (len(planset.steps) - len(breadths))  # nothing is alive after the last record
-    peak = max(rows, default=0)
+    named = len(planset.steps)
+    rows: list[tuple[int, int, int]] = []
+    for first, last, size in operator_sections(planset.problem):
+        rows += [(op, op, size) for op in range(first, min(last + 1, named))]
+        if last >= named:
+            rows.append((max(first, named), last, size))
+    end = rows[-1][1] + 1 if rows else 0
+    rows += [(op, op, 0) for op in range(end, named)]  # nothing is alive after the last record
+    peak = max((size for *_, size in rows), default=0)
     cells = []
-    for op, size in enumerate(rows):
-        label = planset.steps[op] if op < len(planset.steps) else ""
-        cells.append((str(op), f"{size:,}", "#" * (size * _BAR // peak if peak else 0), printable(label)))
+    for first, last, size in rows:
+        label = planset.steps[first] if first < named else ""
+        ops = str(first) if first == last else f"{first}-{last}"
+        cells.append((ops, f"{size:,}", "#" * (size * _BAR // peak if peak else 0), printable(label)))
     console = console_for()
     console.print()
     print_table(console, ("op", "alive", "<", "<operator"), cells)

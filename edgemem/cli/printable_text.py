@@ -121,6 +121,9 @@ class _Bytes(io.RawIOBase):
 def printable_output() -> Iterator[PrintableStream]:
     """In this block, texts on stdout and stderr are printable, and so are bytes on a terminal. Gives stdout."""
     out, err = sys.stdout, sys.stderr
+    for stream in (out, err):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal or a pipe that takes ASCII alone
+            stream.reconfigure(errors="backslashreplace")
     made = PrintableStream(out)
     sys.stdout, sys.stderr = cast("Any", made), cast("Any", PrintableStream(err))
     try:

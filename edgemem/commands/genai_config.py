@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.errors import ModelError
 from edgemem.formats import Stateful, load_model
 from edgemem.system.files import atomic_write
+from edgemem.system.regular_files import read_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["describe_decoder", "genai_values", "merge_config"]
 
-_MOST_CHARACTERS: Final = 16 << 20  # of a configuration
+_MOST_BYTES: Final = 16 << 20  # of a configuration
+_MOST_IDS: Final = 64  # of tokens for one purpose
 _INPUTS: Final = ("input_ids", "attention_mask", "position_ids")
 _TOKEN_IDS: Final = ("bos_token_id", "eos_token_id", "pad_token_id")
 _OF_TRANSFORMERS: Final = ("hidden_size", "num_attention_heads")
@@ -29,7 +31,8 @@ def describe_decoder(path: Path, config: Path) -> dict[str, dict[str, Any]]:
     """What a genai_config.json says of a decoder, besides `genai_values`, by section.
 
     Args:
-        path: the decoder's .onnx file. What the `config.json` of transformers beside it says is taken over.
+        path: the decoder's .onnx file. Numbers in the `config.json` of transformers beside it are taken over, if
+            that is a regular file and no link.
         config: the file that is to be written; the decoder is named as seen from its folder.
 
     Raises ModelError for a decoder that onnxruntime-genai does not run by itself: with other inputs, or with caches
@@ -81,17 +84,23 @@ def _pattern(name: str) -> str:
 def _of_transformers(path: Path) -> dict[str, Any]:
     """What a config.json says, {} if there is none that can be read."""
     try:
-        made = _read(path)
+        made = _read(path, follow=False)
     except (OSError, ModelError):
         return {}
-    return made
+    numbers = {name: made.get(name) for name in (*_OF_TRANSFORMERS, *_TOKEN_IDS)}
+    return {name: value for name, value in numbers.items() if _is_number(value)}
 
 
-def _read(path: Path, sections: Iterable[str] = ()) -> dict[str, Any]:
+def _is_number(value: object) -> bool:
+    """Whether it is a whole number, or a short list of such: a model may have several tokens that end a text."""
+    listed = value if isinstance(value, list) and len(value) <= _MOST_IDS else [value]
+    return bool(listed) and all(type(one) is int and abs(one) < 1 << 63 for one in listed)
+
+
+def _read(path: Path, sections: Iterable[str] = (), *, follow: bool = True) -> dict[str, Any]:
     """The object in a JSON file. Raises ModelError if there is none, or if a section in it is none."""
     try:
-        with path.open(encoding="utf-8") as file:
-            config = json.loads(file.read(_MOST_CHARACTERS))
+        config = json.loads(read_bounded(path, _MOST_BYTES, follow=follow))
     except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict) or not all(isinstance(config.get(name, {}), dict) for name in sections):

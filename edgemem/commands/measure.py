@@ -308,7 +308,9 @@ def _with_memory(
     parts = [
         *process_parts.opened_parts(opened, weights, answers[-1]["weights_touched"]),
         MemoryPart(process_parts.INPUTS, answers[-1]["inputs"], "from their shapes"),
-        MemoryPart(process_parts.ARENA, (row.activation or 0) - outside, measured),
+        MemoryPart(process_parts.ARENA, row.activation - outside, measured)
+        if row.activation is not None
+        else MemoryPart(process_parts.ARENA, 0, process_parts.UNKNOWN),
         MemoryPart(process_parts.OUTPUTS, outside, measured),
         MemoryPart("free, kept by malloc", max(row.resident - trimmed, 0), measured),
     ]

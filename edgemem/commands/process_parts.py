@@ -32,6 +32,7 @@ __all__ = [
     "CACHES",
     "INPUTS",
     "OUTPUTS",
+    "UNKNOWN",
     "MemoryPart",
     "ServedFile",
     "check_budget",
@@ -45,6 +46,7 @@ CACHES: Final = "caches, in place"
 ARENA: Final = "arena, workspace"
 OUTPUTS: Final = "outputs, in the pool"
 _PLACE_S: Final = 60.0
+UNKNOWN: Final = "not known: it is in the rest"  # how a part of no known size is known
 
 
 @dataclass(frozen=True, slots=True)

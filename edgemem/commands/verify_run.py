@@ -15,11 +15,11 @@ from edgemem.model.ranges import Range, resolve
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import IO_BINDING
-from edgemem.runtime.feeds import complete_feeds, make_feeds
+from edgemem.runtime.feeds import resolve as resolve_shape
 from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.node_comparison import compare_nodes
-from edgemem.runtime.onnxruntime.recorded_session import ORDER_REMEDY, options_of, values_of
+from edgemem.runtime.onnxruntime.recorded_session import ORDER_REMEDY, declared_inputs, options_of, planned_feeds
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.split_model import split_model
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from edgemem.runtime.memory import MemoryReport
     from edgemem.runtime.onnxruntime.split_model import SplitModel
     from edgemem.trace.recording import Signature
+
+    Declared = Mapping[str, tuple[str, Sequence[int | str | None]]]
 
 __all__ = ["verify_run"]
 
@@ -106,10 +108,11 @@ def _run_nodes(planned: Path, plansets: Sequence[PlanSet], feeds: Mapping[str, N
     random: dict[str, None] = {}
     sizes: list[str] = []
     report: MemoryReport | None = None
+    declared = declared_inputs(planned)
     for model, at in _over_range(planned, feeds):
         forms = {name: model.forms[name] for name in model.inputs if name in model.forms}
         with in_one_line(planned):
-            run = compare_nodes(model, complete_feeds(forms, feeds))
+            run = compare_nodes(model, planned_feeds(declared, forms, feeds))
         report = report or run.report
         random |= dict.fromkeys(run.random)
         sizes += [at] if at else []
@@ -143,8 +146,9 @@ def _other_sizes(planned: Path, data: bytes, plansets: Sequence[PlanSet]) -> lis
     forms = onnx_editor().parts(data, planned.parent).input_forms()
     found = []
     for values in _inner_sizes(graph.ranges):
-        dims = resolve(graph.dims, graph.ranges, values)
-        found.append((_said(values), make_feeds(forms, Bindings(dims, graph.input_shapes))))
+        bound = Bindings(resolve(graph.dims, graph.ranges, values), graph.input_shapes)
+        shapes = {name: (dtype, resolve_shape(name, declared, bound)) for name, (dtype, declared) in forms.items()}
+        found.append((_said(values), planned_feeds(forms, shapes)))
     return found
 
 
@@ -179,7 +183,8 @@ def _replay(
         raise RuntimeBindError(
             f"the recording is of calls of {signature.call}, and only those of run are repeated here"
         )
-    runs = [("", {**values_of(signature, feeds or ()), **(feeds or {})}), *others]
+    forms = {name: (dtype, shape) for name, dtype, shape in signature.inputs}
+    runs = [("", planned_feeds(declared_inputs(planned), forms, feeds)), *others]
     outputs = list(signature.outputs) or None
     with in_one_line(planned):
         plain = onnxruntime().InferenceSession(

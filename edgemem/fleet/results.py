@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.errors import MissingDependencyError
 from edgemem.fleet.secrets import is_url
 from edgemem.fleet.sources import file_system, write_url
+from edgemem.report.csv import cell_text
 from edgemem.system.files import atomic_write
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _csv(table: list[dict[str, Any]]) -> bytes:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(table[0]) if table else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(table)
+    writer.writerows({**row, "name": cell_text(row["name"])} for row in table)
     return stream.getvalue().encode()
 
 

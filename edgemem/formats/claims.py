@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import RuntimeBindError
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
 
 __all__ = ["Honoured", "Refusal", "claim_refusal", "kernels_refusal"]
+
+# Bytes that an arena may have though its records, end to end, have fewer, for pinned tensors: the offsets in a file do
+# not decide how much memory is taken.
+_MOST_HOLES: Final = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,9 @@ def claim_refusal(planset: PlanSet, honoured: Honoured) -> Refusal | None:
         only = ", only shared objects" if planset.recording is None and planset.shared_objects else ""
         what = "plan" if honoured.objects else "offset plan"
         return Refusal(f"the file has no {what} of its graph{only}", remedy if honoured.objects else "--strategy auto")
+    best, naive = planset.best_offsets, planset.naive
+    if best is not None and best.size > max(_MOST_HOLES, naive + planset.problem.alignment):
+        return Refusal(f"the plan takes {best.size:,} bytes, and its records end to end {naive:,}", remedy)
     if planset.has_regions:
         return Refusal("the plan lies in several regions, and its runtime has one arena", remedy)
     if target is None:

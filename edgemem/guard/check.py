@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.commands.planned_memory import memory_of_file
-from edgemem.errors import EdgememError
+from edgemem.errors import EdgememError, ModelError
 from edgemem.formats import Bindings
 from edgemem.guard.baseline import BaselineRow, baseline_row, read_baseline, write_baseline
 from edgemem.guard.settings import GuardedModel, GuardSettings, read_settings
@@ -79,12 +79,19 @@ class Checked:
         return all(model.status == "ok" for model in self.models)
 
 
-def check(settings: str | Path, *, update: bool = False, progress: Callable[[str], None] = lambda _: None) -> Checked:
+def check(
+    settings: str | Path,
+    *,
+    update: bool = False,
+    baseline: str | Path | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Checked:
     """Plan the models that a file of budgets names; one that cannot be planned is told of, and ends nothing.
 
     Args:
         settings: a TOML file (docs/compare.md), or a `pyproject.toml` with a table `tool.edgemem`.
         update: write what the models take now as their baseline; budgets still count, growth does not.
+        baseline: the file of baselines, wherever it lies; by default the one beside `settings`, which is no link.
         progress: called with how far it is: the model, and what is done with it.
 
     Raises:
@@ -92,7 +99,10 @@ def check(settings: str | Path, *, update: bool = False, progress: Callable[[str
         PlanFileError: the baseline is damaged.
     """
     read = read_settings(Path(settings))
-    known = None if update else read_baseline(read.baseline)
+    kept = read.baseline if baseline is None else Path(baseline)
+    if baseline is None and kept.is_symlink():
+        raise ModelError(f"{kept} is a symbolic link; name the file of baselines with --baseline")
+    known = None if update else read_baseline(kept)
     files = [(model, name, file) for model in read.models for name, file in _files(read, model)]
     done: list[CheckedModel] = []
     for number, (model, name, file) in enumerate(files, 1):
@@ -101,7 +111,7 @@ def check(settings: str | Path, *, update: bool = False, progress: Callable[[str
         done.append(_checked(model, name, file, known, partial(_say, progress, place)))
     models = tuple(done)
     if update:
-        write_baseline(read.baseline, {m.name: baseline_row(m.memory) for m in models if m.memory is not None})
+        write_baseline(kept, {m.name: baseline_row(m.memory) for m in models if m.memory is not None})
     names = {m.name for m in models}
     return Checked(models, tuple(name for name in known or () if name not in names))
 
@@ -115,7 +125,7 @@ def _files(settings: GuardSettings, model: GuardedModel) -> Iterator[tuple[str, 
     more = [model.target, *(f"{k}={v}" for k, v in model.dims.items())]
     more += [f"{name}={','.join(map(str, shape))}" for name, shape in model.input_shapes.items()]
     suffix = f" ({' '.join(filter(None, more))})" if any(more) else ""
-    for file in found_files([model.pattern], folder=settings.folder):
+    for file in found_files([model.pattern], folder=settings.folder, inside=True):
         yield f"{file.name}{suffix}", file
 
 

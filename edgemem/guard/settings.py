@@ -1,12 +1,12 @@
 """What a file of budgets says: which models, planned how, and what each may take.
 
-    baseline = "models.baseline.json"    # beside this file; the default is its name with .baseline.json
+    baseline = "all.baseline.json"       # beside this file; the default is its name with .baseline.json
 
     [defaults]                           # of all models
     tolerance = "2%"
 
     [[model]]
-    path = "models/*.tflite"             # one or more files, from the folder of this file
+    path = "models/*.tflite"             # one or more files, in the folder of this file or in folders in it
     target = "tflm"
     budget = "256KiB"
 
@@ -16,13 +16,14 @@ In `pyproject.toml` it is the table `tool.edgemem`.
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError, PlanError
-from edgemem.system.regular_files import read_bounded
+from edgemem.system.found_files import is_inside
+from edgemem.system.text import short_repr
+from edgemem.system.toml_file import read_toml
 from edgemem.targets import parse_size
 
 if TYPE_CHECKING:
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["GuardSettings", "GuardedModel", "Tolerance", "read_settings"]
 
 _KEYS: Final = frozenset(("path", "target", "budget", "tolerance", "dims", "input_shapes"))
-_LARGEST: Final = 1 << 20  # bytes of a file of budgets
 _MOST_SIZE: Final = (1 << 63) - 1  # of memory
+_BASELINE: Final = ".baseline.json"  # ends the names of files that may be written
+_MOST_LEVELS: Final = 2  # at which a glob searches whole folders; each multiplies the steps
+_MOST_VALUES: Final = 1 << 20  # that models take over from the defaults
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class GuardedModel:
 
     Attributes:
         pattern: a path or a glob, from the folder of the file.
-        target: as for `edgemem.plan`; "" for the plan in the model, or the format's own target.
+        target: as for `edgemem.plan`, own ones as a path; "" for the plan in the model, or the format's own target.
         budget: bytes that the model may take; None for any number.
         tolerance: by how much it may grow beyond the baseline.
         dims, input_shapes: as for `edgemem.load`.
@@ -84,11 +87,9 @@ class GuardSettings:
 def read_settings(path: Path) -> GuardSettings:
     """The settings in a TOML file. Raises ModelError for what is none, naming the entry and the key."""
     try:
-        table = tomllib.loads(read_bounded(path, _LARGEST).decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as e:
+        table = read_toml(path)
+    except ValueError as e:
         raise ModelError(f"{path.name} is no TOML file: {e}") from None
-    except ValueError:  # Python reads no integer of thousands of digits
-        raise ModelError(f"{path.name} has a number with more digits than any size") from None
     except OSError as e:
         raise ModelError(f"cannot read {path}: {e.strerror or e}") from None
     if path.name == "pyproject.toml":
@@ -102,9 +103,15 @@ def read_settings(path: Path) -> GuardSettings:
     entries, defaults = table.get("model", []), table.get("defaults", {})
     if not isinstance(entries, list) or not entries or not isinstance(defaults, dict) or "path" in defaults:
         raise ModelError(f"{path.name} names no models: each is a table [[model]] with a path")
-    baseline = table.get("baseline", f"{path.stem}.baseline.json")
-    if not isinstance(baseline, str) or not baseline:
-        raise ModelError(f"{path.name}: baseline is the name of a file")
+    baseline = table.get("baseline", f"{path.stem}{_BASELINE}")
+    if not isinstance(baseline, str) or not baseline.endswith(_BASELINE) or set(baseline) & set("/\\:\0"):
+        raise ModelError(
+            f"{path.name}: baseline is the name of a file beside it that ends with {_BASELINE}; "
+            "name one that lies elsewhere with --baseline"
+        )
+    inherited = sum(len(value) if isinstance(value, (dict, list)) else 1 for value in defaults.values())
+    if len(entries) * inherited > _MOST_VALUES:
+        raise ModelError(f"{path.name}: {len(entries):,} models take over more than {_MOST_VALUES:,} default values")
     models = tuple(_entry(path, k, defaults, entry) for k, entry in enumerate(entries, 1))
     return GuardSettings(path.parent, path.parent / baseline, models)
 
@@ -117,10 +124,15 @@ def _entry(path: Path, number: int, defaults: dict[str, Any], entry: object) -> 
     unknown = sorted(values.keys() - _KEYS)
     if unknown:
         raise ModelError(f"{where}: unknown key {unknown[0]!r}; there are {', '.join(sorted(_KEYS))}")
+    if not is_inside(values["path"]) or values["path"].count("**") > _MOST_LEVELS:
+        raise ModelError(
+            f"{where}: its path {short_repr(values['path'])} is no path from the folder of {path.name} to what is in "
+            f"it: without .., drives and a / at its beginning, and with ** {_MOST_LEVELS} times at most"
+        )
     try:
         return GuardedModel(
             values["path"],
-            _text(values.get("target", "")),
+            _target(path.parent, _text(values.get("target", ""))),
             _size(values["budget"]) if "budget" in values else None,
             _tolerance(values.get("tolerance", 0)),
             {str(k): v if isinstance(v, int) else _text(v) for k, v in dict(values.get("dims", {})).items()},
@@ -128,6 +140,15 @@ def _entry(path: Path, number: int, defaults: dict[str, Any], entry: object) -> 
         )
     except (TypeError, ValueError, OverflowError, PlanError) as e:
         raise ModelError(f"{where}: {e}") from None
+
+
+def _target(folder: Path, name: str) -> str:
+    """A built-in target, or the path of the user's own, which lies in the folder of the settings or below it."""
+    if not name.endswith(".toml"):
+        return name
+    if not is_inside(name) or not (folder / name).resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"target {short_repr(name)} is no file in the folder of the settings")
+    return str(folder / name)
 
 
 def _text(value: object) -> str:

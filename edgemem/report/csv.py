@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 if TYPE_CHECKING:
@@ -17,11 +17,25 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.records.problem import Problem, UsageRecord
 
-__all__ = ["as_csv", "problem_csv"]
+__all__ = ["as_csv", "cell_text", "problem_csv"]
+
+_COMMANDS: Final = ("=", "+", "-", "@", "::", "##[")  # of spreadsheets, and of logs of GitHub Actions
+
+
+def cell_text(name: str) -> str:
+    """A name as a cell: it ends no line, is no formula in a spreadsheet and no command in a log of CI.
+
+    What is not printable is escaped. What begins as a formula or a command has an apostrophe before it.
+    """
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    return f"'{text}" if text.lstrip().startswith(_COMMANDS) else text
 
 
 def problem_csv(problem: Problem) -> str:
-    """One line a record. Read back, it gives the same records and relations; alignment and reserved ranges are lost."""
+    """One line a record. Read back, it gives the same records and relations; alignment and reserved ranges are lost.
+
+    Names are as `cell_text` has them.
+    """
     columns: dict[str, Sequence[object]] = {}
     if any(record.kind != "tensor" for record in problem.records):
         columns["kind"] = [record.kind for record in problem.records]
@@ -68,7 +82,7 @@ def _related(problem: Problem) -> dict[str, Sequence[object]]:
 def _entries(problem: Problem, rows: NDArray[np.int64]) -> list[str]:
     entries: list[list[str]] = [[] for _ in range(len(problem))]
     for i, j, number in rows.tolist():
-        name = re.sub(r"[\s%]", lambda found: quote(found[0], safe=""), problem.names[j])
+        name = re.sub(r"[\s%]", lambda found: quote(found[0], safe=""), cell_text(problem.names[j]))
         entries[i].append(f"{name}@{number}")
     return [" ".join(listed) for listed in entries]
 
@@ -79,5 +93,7 @@ def _text(columns: dict[str, Sequence[object]], rows: Sequence[tuple[int, str, U
     table.writerow(["tensor", "first_op", "last_op", "size", *columns])
     for i, name, record in rows:
         size = record.size if isinstance(record.size, int) else "x".join(map(str, record.size))
-        table.writerow([name, record.first_op, record.last_op, size, *(values[i] for values in columns.values())])
+        table.writerow(
+            [cell_text(name), record.first_op, record.last_op, size, *(values[i] for values in columns.values())]
+        )
     return text.getvalue()

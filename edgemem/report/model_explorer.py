@@ -45,15 +45,16 @@ def as_node_data(memory: PlannedMemory, graph: str) -> str:
     if not values:
         raise PlanError(f"{memory.name} names no tensors that operators write; give the model, not the plan alone")
     # A node of an ONNX file may have the name of a tensor that another one writes: there the node's name counts.
-    values |= {op.label: alive for op, alive in zip(memory.operators, _alive(memory), strict=False)}
+    values |= {op.label: alive for op, alive in zip(memory.operators, _alive(memory), strict=True)}
     results = {name: {"value": value} for name, value in values.items()}
     return json.dumps({graph: {"name": title(memory), "results": results, "gradient": GRADIENT}}, indent=1) + "\n"
 
 
 def _alive(memory: PlannedMemory) -> list[int]:
-    """The sum of the sizes that are alive at each operator."""
-    changes = [0] * (memory.steps + 1)
+    """The sum of the sizes that are alive at each operator; indices beyond the operators may be timestamps."""
+    count = len(memory.operators)
+    changes = [0] * (count + 1)
     for record in memory.records:
-        changes[record.first] += record.size
-        changes[record.last + 1] -= record.size
-    return list(accumulate(changes))
+        changes[min(record.first, count)] += record.size
+        changes[min(record.last + 1, count)] -= record.size
+    return list(accumulate(changes[:count]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgemem.errors import UnknownShapeError, UnsupportedError
+from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
 from edgemem.formats import Bindings
 from edgemem.system.text import join_names
 
@@ -34,6 +34,7 @@ def make_feeds(
 
     Raises:
         UnknownShapeError: dimensions stay unknown; names all of them, and the flags that bind them.
+        ModelError: an input cannot have its bound shape.
         UnsupportedError: there are no values of such a dtype.
     """
     bindings = bindings or Bindings()
@@ -122,6 +123,7 @@ def _resolved(declared: Mapping[str, Sequence[int | str | None]], bindings: Bind
     for name, dims in declared.items():
         if name in bindings.input_shapes:
             shapes[name] = tuple(bindings.input_shapes[name])
+            _check_like(name, shapes[name], dims)
             continue
         shape = [bindings.dims.get(d, d) if isinstance(d, str) else d for d in dims]
         known = [d for d in shape if isinstance(d, int) and d >= 0]
@@ -138,6 +140,13 @@ def _resolved(declared: Mapping[str, Sequence[int | str | None]], bindings: Bind
             symbols=list(dict.fromkeys(d for shape in unknown.values() for d in shape if isinstance(d, str))),
         )
     return shapes
+
+
+def _check_like(name: str, shape: Sequence[int], declared: Sequence[int | str | None]) -> None:
+    """Raise ModelError for a shape that the model's input cannot have; () stands for any rank, too."""
+    fixed = [d if isinstance(d, int) and d >= 0 else s for d, s in zip(declared, shape, strict=False)]
+    if declared and (len(declared) != len(shape) or fixed != list(shape)):
+        raise ModelError(f"input {name!r} has the shape {list(declared)} in the model, which {list(shape)} is none of")
 
 
 def _flags(name: str, shape: Sequence[int | str | None]) -> list[str]:

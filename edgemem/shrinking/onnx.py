@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from edgemem.errors import EdgememError, RuntimeLoadError
+from edgemem.errors import EdgememError, MissingDependencyError, RuntimeLoadError
 from edgemem.formats import Rewritable
 from edgemem.passes.order_pass import OrderOperators
 from edgemem.runtime.onnxruntime.baked_file import LEVELS
@@ -61,6 +61,8 @@ def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
             if shop.allows(OrderOperators.name):
                 yield shop.candidate(shop.apply(shop.start, OrderOperators()))
             return
+        except MissingDependencyError:
+            raise
         except EdgememError as e:
             shop.refusals.append(str(e))
             continue

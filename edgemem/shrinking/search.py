@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError, UnsupportedError
 from edgemem.formats import Bindings, Model, load
 from edgemem.runtime.onnxruntime.baked_file import check_place
+from edgemem.runtime.onnxruntime.bounded_run import check_run_ends, is_bounded
+from edgemem.runtime.onnxruntime.session_comparison import requests_of
 from edgemem.shrinking.branch import Workshop
 from edgemem.shrinking.candidate import SESSIONS, Candidate, CandidateLimits, front_of
 from edgemem.shrinking.explanation import explain
@@ -95,6 +97,15 @@ class Search:
         self._shop = Workshop(opened, path, folder, self._rules, limits, _checked(allow), feeds, self._tell)
         self._known: list[Candidate] = []
         self._trials = Trials(opened, path, self._shop, limits, feeds, self._tell)
+        if ".onnx" in opened.suffixes:
+            self._check_that_it_ends(time_limit)
+
+    def _check_that_it_ends(self, limit_s: float | None) -> None:
+        """Raise RuntimeBindError for a model that no search can run, because it does not come back."""
+        bindings, graph = self._model.bindings, self._model.graph()
+        if not is_bounded(graph):
+            requests = requests_of(self._path.read_bytes(), self._path.parent, bindings, self._feeds)
+            check_run_ends(self._path, graph, requests, dims=bindings.fixed, limit_s=limit_s)
 
     def found(self, *, runs: bool = True) -> Found:
         """What there is, with the best candidate tried in its runtime, or only planned if nothing is to be run.
@@ -146,7 +157,7 @@ class Search:
         if best is None and runs:
             best = self._measured_start(self._known, inf)
         if best is not None and best.latency is None:
-            place = next(n for n, c in enumerate(self._known) if c is best)
+            place = next(n for n, c in enumerate(self._known) if c.text == best.text)
             self._known[place] = best = self._trials.timed(best)
         explanation = "" if best is not None else explain(self._shop, self._known, self._limits, self._refused)
         return self._so_far(best, explanation)

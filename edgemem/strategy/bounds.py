@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from edgemem.records.problem import Problem
 
-__all__ = ["lower_bounds", "naive_size", "operator_breadths", "positional_maxima"]
+__all__ = ["lower_bounds", "naive_size", "operator_breadths", "operator_sections", "positional_maxima"]
 
 # Operator indices beyond this are timestamps, for which per-operator arrays make no sense.
 _MOST_OPERATORS = 1 << 26
@@ -58,6 +58,16 @@ def operator_breadths(problem: Problem) -> NDArray[np.int64]:
     count = _operator_count(problem)
     starts, breadths = kernels.section_breadths(problem.first_op, problem.last_op, problem.size)
     return np.repeat(breadths, np.diff(starts, append=count)) if count else np.zeros(0, np.int64)
+
+
+def operator_sections(problem: Problem) -> list[tuple[int, int, int]]:
+    """First and last operator, and the sum of sizes, of each run of operators at which the same records are alive.
+
+    The runs cover operators 0 to the last one used, and are at most twice as many as records and one more.
+    """
+    starts, breadths = kernels.section_breadths(problem.first_op, problem.last_op, problem.size)
+    lasts = [*(start - 1 for start in starts.tolist()[1:]), int(problem.last_op.max(initial=0))]
+    return list(zip(starts.tolist(), lasts, breadths.tolist(), strict=True)) if len(starts) else []
 
 
 def naive_size(problem: Problem) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PureWindowsPath
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["MODELS", "FoundFile", "found_files", "names_several"]
+__all__ = ["MODELS", "FoundFile", "found_files", "is_inside", "names_several"]
 
 MODELS: Final = (".onnx", ".tflite")  # endings of files with models
 _MAGIC: Final = frozenset("*?[")
@@ -38,8 +38,19 @@ def names_several(text: str, folder: Path = Path()) -> bool:
     return bool(text) and not path.is_file() and (path.is_dir() or bool(_MAGIC & set(text)))
 
 
+def is_inside(text: str) -> bool:
+    """Whether a name that stands in a file leads to something below a folder, on every system."""
+    windows = PureWindowsPath(text)
+    return not (windows.drive or windows.root or ".." in windows.parts or "\0" in text)
+
+
 def found_files(
-    arguments: Iterable[str], suffixes: Collection[str] = MODELS, *, folder: Path = Path(), without: Path | None = None
+    arguments: Iterable[str],
+    suffixes: Collection[str] = MODELS,
+    *,
+    folder: Path = Path(),
+    without: Path | None = None,
+    inside: bool = False,
 ) -> tuple[FoundFile, ...]:
     """The files that arguments name, each once, those of a folder or a glob sorted.
 
@@ -49,16 +60,22 @@ def found_files(
             left out.
         folder: where relative arguments begin.
         without: a folder whose files are left out where it lies inside a searched one.
+        inside: leave out what links lead to outside of `folder`; the arguments are `is_inside`.
     """
     found: dict[object, FoundFile] = {}
+    within = folder.resolve() if inside else None
     for text in arguments:
-        for file in _named(text, suffixes, folder, without):
+        for file in _named(text, suffixes, folder, without, within):
             found.setdefault(file.path.resolve() if file.path else file.name, file)
     return tuple(found.values())
 
 
-def _named(text: str, suffixes: Collection[str], folder: Path, without: Path | None) -> list[FoundFile]:
+def _named(
+    text: str, suffixes: Collection[str], folder: Path, without: Path | None, within: Path | None
+) -> list[FoundFile]:
     path = folder / text
+    if within is not None and not path.resolve().is_relative_to(within):
+        return [FoundFile(text, None, PurePath(PurePath(text).name), "a link leads out of the folder")]
     why_none = "no model is in this folder" if path.is_dir() else "there is no such file"
     none = FoundFile(text, None, PurePath(PurePath(text).name), why_none)
     if not names_several(text, folder):
@@ -66,8 +83,9 @@ def _named(text: str, suffixes: Collection[str], folder: Path, without: Path | N
     parts, is_folder = PurePath(text).parts, path.is_dir()
     first = len(parts) if is_folder else next(k for k, part in enumerate(parts) if _MAGIC & set(part))
     base = folder.joinpath(*parts[:first])
+    steps = ("**", "*") if is_folder else parts[first:]
     try:
-        matches = [p for p in base.glob("**/*" if is_folder else "/".join(parts[first:])) if p.is_file()]
+        matches = [p for p in _glob(base, steps, within) if p.is_file()]
     except ValueError:  # such as `**.onnx`, in which Python's globs have no meaning
         matches = []
     left_out = without.resolve() if without is not None else None
@@ -82,3 +100,13 @@ def _named(text: str, suffixes: Collection[str], folder: Path, without: Path | N
         ]
     shown = PurePath(*parts[:first])
     return [FoundFile((shown / inside).as_posix(), p, inside) for inside, p in insides] or [none]
+
+
+def _glob(base: Path, steps: Sequence[str], within: Path | None) -> Iterable[Path]:
+    """What the steps of a glob lead to, from folder to folder; none of them is left by a link."""
+    if within is None:
+        return base.glob("/".join(steps))
+    found = {base} if base.resolve().is_relative_to(within) else set()
+    for step in steps:
+        found = {p for b in found if b.is_dir() for p in b.glob(step) if p.resolve().is_relative_to(within)}
+    return found

@@ -41,7 +41,9 @@ def open_regular(path: Path, *, follow: bool = True) -> Iterator[tuple[IO[bytes]
 def read_bounded(path: Path, most: int, *, follow: bool = True) -> bytes:
     """The bytes of a regular file that has at most `most` of them. Raises OSError otherwise, as `open_regular`."""
     with open_regular(path, follow=follow) as (file, size):
-        data = file.read(most + 1) if size <= most else b""
-        if max(size, len(data)) > most:
+        if size > most:
             raise OSError(f"{path} has more than {most:,} bytes, the most that is read")
+        data = file.read(size + 1)  # Python makes room for as many as are asked for, whatever there is
+        if len(data) > size:
+            raise OSError(f"{path} grows while it is read")
         return data

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import ModelError, PlanError
 from edgemem.model.aliasing import RULES
 from edgemem.model.profiles import PROFILES
-from edgemem.system.regular_files import read_bounded
 from edgemem.system.text import short_repr
+from edgemem.system.toml_file import read_toml
 from edgemem.targets.builtin import BUILT_IN
 from edgemem.targets.rules import Region, Target
 from edgemem.targets.units import parse_size
@@ -38,7 +38,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _MOST_REGIONS = 62
 _MOST = 2**63 - 1
 _MOST_ALIGNMENT = 2**62
-_MOST_BYTES = 1 << 20  # of a TOML file
 _MOST_COST = 10**6  # of a byte, so that sums over a model stay far within int64
 
 
@@ -56,12 +55,8 @@ def find_target(name: str) -> Target:
     path = Path(name)
     if path.suffix != ".toml":
         raise ModelError(f"no target {name!r}; there are {', '.join(BUILT_IN)}, or the name of a .toml file")
-    import tomllib  # only for these files
-
     try:
-        table = tomllib.loads(read_bounded(path, _MOST_BYTES).decode())
-    except RecursionError:
-        raise ModelError(f"cannot read target {path}: its values are nested too deep") from None
+        table = read_toml(path)
     except (OSError, ValueError) as e:  # ValueError: no UTF-8, no TOML, a number of thousands of digits
         raise ModelError(f"cannot read target {path}: {e}") from None
     return from_table({"name": path.stem, **table}, where=str(path))

@@ -39,7 +39,8 @@ struct em_arena {
       delete this;
     }
   }
-  bool enter();  // false while another run or a block of one is inside
+  bool has_parts() const { return has_parts_; }  // runs use parts of it, and never the arena itself
+  bool enter();                                  // false while another run or a block of one is inside
   void leave();
   // Gives the pages to the system; the contents are lost. False while a run or a block is inside.
   bool give_pages();

@@ -64,6 +64,10 @@ void em_totals_get(em_totals* out) {
 void em_fail_after(int64_t count) { edgemem::set_allowance(count); }
 
 em_arena* em_arena_create(int64_t size, int32_t flags) {
+  if ((flags & ~(EM_GUARD_PAGE | EM_PARTS)) != 0) {
+    refuse("the flags of an arena are EM_GUARD_PAGE and EM_PARTS");
+    return nullptr;
+  }
   return em_arena::create(size, (flags & EM_GUARD_PAGE) != 0, (flags & EM_PARTS) != 0);
 }
 

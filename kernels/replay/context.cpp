@@ -51,7 +51,8 @@ int32_t em_context::begin_replay(em_plan& plan, em_arena& arena, bool poison, bo
     return EM_REFUSED;
   }
   if (!arena.enter()) {
-    edgemem::set_error("the arena is in use: by another run, or by a result that outlived its run");
+    edgemem::set_error(arena.has_parts() ? "the arena was made with EM_PARTS: give a part of it (em_arena_part)"
+                                         : "the arena is in use: by another run, or by a result that outlived its run");
     return EM_BUSY;
   }
   int32_t status = begin(Mode::replaying);

@@ -25,6 +25,8 @@
    earlier. A block goes back to the pair it came from: em_allocate and em_free, em_cuda_alloc and em_cuda_free,
    em_torch_malloc and em_torch_free.
 
+   In libedgemem.so for Android there are no functions em_cuda_... and em_torch_...: nothing there calls them.
+
    Sizes are bytes. No size above 2^56 is ever served (2^31 - 2^20 where pointers have 32 bits).
 
    An example; kernels/tests/arena_c_test.c is a whole program of this kind, with its checks:
@@ -126,7 +128,7 @@ EM_EXPORT void em_totals_get(em_totals* out);
 EM_EXPORT void em_fail_after(int64_t count);
 
 /* An arena of `size` bytes of host memory that begins at a multiple of 64; an arena of 0 bytes has 1. Null if `size` is
-   negative or above the limit, or memory is short. */
+   negative or above the limit, `flags` has another bit than these two, or memory is short. */
 EM_EXPORT em_arena* em_arena_create(int64_t size, int32_t flags);
 
 /* `size` bytes from `offset` of an arena that was made with EM_PARTS, for runs of their own. It keeps that arena alive.

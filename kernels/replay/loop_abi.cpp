@@ -41,6 +41,9 @@ em_loop* em_loop_create(int32_t device) {
 }
 
 void em_loop_destroy(em_loop* loop) {
+  if (loop == nullptr) {
+    return;
+  }
   em_loop_stop(loop);
   delete loop;
 }

@@ -88,7 +88,8 @@ void* LoopDevice::take_fallback(int64_t bytes, void* stream, Origin origin) noex
 
 LoopArena* LoopDevice::enter(em_arena& arena, int32_t& code) noexcept {
   if (!arena.enter()) {
-    set_error("the arena is in use: by another run or loop, or by a block");
+    set_error(arena.has_parts() ? "the arena was made with EM_PARTS: give a part of it (em_arena_part)"
+                                : "the arena is in use: by another run or loop, or by a block");
     code = EM_BUSY;
     return nullptr;
   }

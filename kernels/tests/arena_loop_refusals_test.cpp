@@ -1,5 +1,6 @@
 // What a loop refuses, and what it does when memory is short.
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "replay/edgemem_arena.h"
@@ -31,7 +32,10 @@ TEST(calls_out_of_order_are_refused) {
   em_loop_destroy(loop);
   CHECK(em_loop_create(-2) == nullptr && em_loop_create(EM_MOST_DEVICES) == nullptr);
   CHECK(em_loop_start(nullptr) == EM_REFUSED && em_loop_events(nullptr, nullptr) == 0);
+  CHECK(em_arena_create(-1, 0) == nullptr);
+  const std::string said = em_last_error();
   em_loop_destroy(nullptr);
+  CHECK(said == em_last_error());  // nothing failed
   em_loop_stop(nullptr);
   em_loop_enter(nullptr, 0);
   em_loop_stats_get(nullptr, nullptr, nullptr);

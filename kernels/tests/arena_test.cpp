@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -334,6 +335,9 @@ TEST(parts_of_an_arena_serve_runs_at_once_and_never_lie_on_each_other) {
   em_plan* plan = small_plan().make();
   em_context* contexts[2] = {em_context_create(EM_HOST), em_context_create(EM_HOST)};
   CHECK(em_begin_replay(contexts[0], plan, whole, 0) == EM_BUSY);  // only parts of it have runs
+  CHECK(std::string_view(em_last_error()).find("EM_PARTS") != std::string_view::npos);
+  CHECK(em_arena_create(64, 4) == nullptr && em_arena_create(64, -1) == nullptr);
+  CHECK(std::string_view(em_last_error()).find("flags") != std::string_view::npos);
   CHECK(em_begin_replay(contexts[0], plan, parts[0], 0) == EM_OK);
   void* first = em_allocate(100);
   std::thread([&] {

@@ -18,7 +18,9 @@ from onnx import helper as make
 
 import edgemem
 from edgemem.cli.main import main
-from edgemem.commands.measure import CONFIGURATIONS, measure
+from edgemem.cli.measured_view import show_measured
+from edgemem.commands.measure import CONFIGURATIONS, MeasureRow, measure
+from edgemem.commands.process_parts import ARENA, UNKNOWN, MemoryPart
 from edgemem.errors import ModelError, UnknownShapeError
 from edgemem.formats import Bindings
 from edgemem.runtime.onnxruntime.file_recording import add_recording
@@ -228,3 +230,13 @@ def test_the_command_prints_intervals_of_processor_time(tmp_path: Path) -> None:
     assert [re.search(r"\d\.\d\d-\d+\.\d\dx +yes$", line) is not None for line in table] == [True] * 5
     rows = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
     assert [sorted(row["latency_ratio"] or ()) for row in rows] == [[], *[["high", "low", "median"]] * 5]
+
+
+def test_a_part_of_no_known_size_is_not_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without counters in the profile, as in ONNX Runtime 1.23, the arena is in the rest."""
+    parts = (MemoryPart("libraries", 1 << 20, "measured here"), MemoryPart(ARENA, 0, UNKNOWN))
+    row = MeasureRow("default", "", resident=2 << 20, parts=(*parts, MemoryPart("rest", 1 << 20, "what is left")))
+    show_measured([row])
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert f"{ARENA} -" in lines
+    assert "libraries 1.0" in lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgemem.errors import RuntimeBindError, UnsupportedError
+from edgemem.errors import ModelError, RuntimeBindError, UnsupportedError
 from edgemem.runtime.feeds import random_values
 from edgemem.trace.recording import Fingerprint, OptionText, Signature
 
@@ -37,11 +37,18 @@ def test_threads_that_no_session_has_are_refused(name: str, threads: OptionText)
 
 
 def test_inputs_have_a_limit() -> None:
-    made = verify_run._values(Signature("run", (("x", "float32", (2, 3)), ("y", "int64", ()))))
+    declared = {"x": ("float32", ("a", "b")), "y": ("int64", ())}
+    made = verify_run._values(declared, Signature("run", (("x", "float32", (2, 3)), ("y", "int64", ()))))
     assert {name: value.shape for name, value in made.items()} == {"x": (2, 3), "y": ()}
-    for shape in ((2**40,), (2**62, 2**62, 2**62), (2**14, 2**14, 2)):
+    shape: tuple[int, ...]
+    for shape in ((2**40, 1), (2**62, 2**62), (2**14, 2**14)):
         with pytest.raises(RuntimeBindError, match=r"elements; give them with --input"):
-            verify_run._values(Signature("run", (("x", "float32", shape),)))
+            verify_run._values(declared, Signature("run", (("x", "float32", shape),)))
+    for name, dtype, shape in (("x", "float32", (2,)), ("x", "float64", (2, 3)), ("z", "float32", (2, 3))):
+        with pytest.raises(ModelError):
+            verify_run._values(declared, Signature("run", ((name, dtype, shape),)))
+    with pytest.raises(ModelError):
+        verify_run._values({"x": ("float32", (4, "b"))}, Signature("run", (("x", "float32", (2, 3)),)))
 
 
 @pytest.mark.parametrize("dtype", ["tensor(float)", "(", "f4,f4", "9" * 5000, "O", "U9", ""])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from onnx import parser
 
 import edgemem
 from edgemem import _kernels
@@ -45,9 +46,9 @@ def test_hints_name_packages_as_the_extras_do() -> None:
     }
     assert {f"{package}{versions}" for package, versions in PACKAGES.items()} <= listed
     error = MissingDependencyError("scipy", purpose="mip")
-    assert str(error) == "mip needs scipy: pip install 'scipy>=1.11'"
+    assert str(error) == "mip needs scipy: pip install 'scipy>=1.15'"
     assert str(MissingDependencyError("unknown", purpose="this")).endswith("pip install unknown")
-    assert requirement("solvers") == "'ortools>=9.10' 'scipy>=1.11'"
+    assert requirement("solvers") == "'ortools>=9.15.6755' 'scipy>=1.15'"
 
 
 @needs_checkout
@@ -87,3 +88,15 @@ def test_a_package_of_that_name_over_ours_is_told(module: str, tmp_path: Path) -
     assert found.returncode == 1
     assert "another project was installed over edgemem-planner" in found.stderr.splitlines()[-1]
     assert ("Traceback" in found.stderr) == (module != "edgemem.__main__")
+
+
+def test_shrink_says_that_onnxruntime_is_missing(tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) { a = Exp (x) y = Relu (a) }'
+    (tmp_path / "m.onnx").write_bytes(parser.parse_model(text).SerializeToString())
+    hidden = "import sys; sys.modules['onnxruntime'] = None; from edgemem.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", hidden, "shrink", "m.onnx"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "needs onnxruntime" in done.stderr
+    assert done.stderr.endswith("[E501]\n")

@@ -247,3 +247,61 @@ def test_names_of_strangers_stay_names(tmp_path: Path) -> None:
     suite = ET.fromstring(junit_xml(checked))
     assert len(suite) == len(HOSTILE)
     assert "<script" not in check_markdown(checked).replace("\\<", "")
+
+
+@pytest.mark.parametrize("name", ["../home/.bashrc", "/x.baseline.json", "sub/x.baseline.json", ".bashrc", "setup.py"])
+def test_a_file_of_budgets_decides_of_no_other_file(name: str, folder: Path) -> None:
+    (folder.parent / "home").mkdir(exist_ok=True)
+    (folder.parent / "home" / ".bashrc").write_text("precious\n")
+    text = "[[model]]\npath = 'models/a.onnx'\n"
+    done = run("check", settings(folder, f"baseline = '{name}'\n{text}"), "--update")
+    assert (done.exit_code, "baseline is the name of a file beside it" in done.output) == (1, True)
+    assert (folder.parent / "home" / ".bashrc").read_text() == "precious\n"
+    file = settings(folder, f"baseline = 'mine.baseline.json'\n{text}")
+    assert run("check", file, "--update").exit_code == 0
+    assert (folder / "mine.baseline.json").is_file()
+    (folder / "mine.baseline.json").unlink()
+    (folder / "mine.baseline.json").symlink_to(folder.parent / "home" / ".bashrc")
+    assert "symbolic link" in run("check", file, "--update").output
+    assert (folder.parent / "home" / ".bashrc").read_text() == "precious\n"
+    assert run("check", file, "--update", "--baseline", folder / "anywhere.txt").exit_code == 0
+    assert json.loads((folder / "anywhere.txt").read_text())["models"]
+    assert run("check", file, "--baseline", folder / "anywhere.txt").exit_code == 0
+
+
+@pytest.mark.parametrize("path", ["../*.onnx", "{top}/*.onnx", "a/../../b.onnx", "**/**/**/x.onnx", "C:\\x.onnx"])
+def test_paths_stay_in_the_folder_of_the_settings(path: str, folder: Path) -> None:
+    text = f"[[model]]\npath = '{path.format(top=folder.parent)}'\n"
+    with pytest.raises(ModelError, match="is no path from the folder of"):
+        edgemem.check(settings(folder, text))
+
+
+def test_no_link_leads_out_of_the_folder(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    Layers().save(outside / "secret.onnx")
+    (folder / "away").symlink_to(outside)
+    (folder / "models" / "c.onnx").symlink_to(outside / "secret.onnx")
+    (folder / "models" / "d.onnx").symlink_to("a.onnx")
+    paths = ("models/c.onnx", "away/secret.onnx", "away/*.onnx", "away", "aw*/**/*.onnx", "*/*.onnx")
+    found = edgemem.check(settings(folder, "".join(f"[[model]]\npath = '{path}'\n" for path in paths)))
+    assert [m.status for m in found.models] == ["error"] * 5 + ["ok"] * len(found.models[5:])
+    assert "link leads out" in found.models[0].text
+    assert [m.name for m in found.models[5:]] == ["models/a.onnx", "models/b.onnx"]
+    target = f"[[model]]\npath = 'models/a.onnx'\ntarget = '../{outside.name}/t.toml'\n"
+    with pytest.raises(ModelError, match="is no file in the folder of the settings"):
+        edgemem.check(settings(folder, target))
+
+
+def test_a_name_in_the_baseline_is_no_command_in_a_log(folder: Path) -> None:
+    file = settings(folder, "[[model]]\npath = 'models/a.onnx'\n")
+    run("check", file, "--update")
+    kept = folder / "models.baseline.json"
+    data = json.loads(kept.read_text())
+    data["models"]["x\n::error::forged ##[add-mask]o"] = data["models"]["models/a.onnx"]
+    kept.write_text(json.dumps(data))
+    lines = run("check", file, "--github").output.splitlines()
+    (forged,) = (k for k, line in enumerate(lines) if "forged" in line)
+    assert not lines[forged].startswith("::")
+    token = re.fullmatch("::stop-commands::([0-9a-f]{32})", lines[0])
+    assert token is not None
+    assert lines[-1] == f"::{token[1]}::"

@@ -9,8 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, parser
 
+import edgemem
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings
+from edgemem.model.graph import digest
 from edgemem.plans import LowerBounds, PlanSet
 from edgemem.records.problem import Problem
 from edgemem_converters.onnx.model import OnnxConverter
@@ -50,7 +52,7 @@ def test_more_than_protobuf_holds(tmp_path: Path) -> None:
     os.truncate(weights, 4 * ROWS)
     graph = OnnxConverter.open(path, Bindings()).graph()
     assert {t.name: t.size for t in graph.tensors if t.kind == "constant"} == {"w0": 4 * ROWS}
-    copy = saved(path, tmp_path / "b") / "weights.bin"
+    copy = saved(path, tmp_path / "b") / "out.onnx.data"
     assert copy.stat().st_size == 4 * ROWS > 2**31
     assert copy.stat().st_blocks * 512 < 2**20
     onnx.checker.check_model(copy.with_name("out.onnx"))
@@ -75,18 +77,21 @@ def test_files_come_along(tmp_path: Path) -> None:
         sparse.write(b"end")
         sparse.truncate(1 << 23)
     target = saved(path, tmp_path / "b")
-    for name in ("one.bin", "sub/two.bin"):
-        assert (target / name).read_bytes() == (tmp_path / "a" / name).read_bytes()
-        assert (target / name).stat().st_nlink == 1  # onnx refuses weights with two names
-    assert sorted(p.name for p in target.rglob("*")) == ["one.bin", "out.onnx", "sub", "two.bin"]
+    for name, copy in (("one.bin", "out.onnx.data"), ("sub/two.bin", "out.onnx.data.1")):
+        assert (target / copy).read_bytes() == (tmp_path / "a" / name).read_bytes()
+        assert (target / copy).stat().st_nlink == 1  # onnx refuses weights with two names
+    assert sorted(p.name for p in target.rglob("*")) == ["out.onnx", "out.onnx.data", "out.onnx.data.1"]
     assert saved(path, target) == target  # again, over the same files
+    read = OnnxConverter.open(target / "out.onnx", Bindings())
+    assert read.plan() == b"plan"
+    assert digest(read.graph()) == digest(OnnxConverter.open(path, Bindings()).graph())
 
 
 def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
     path = model(tmp_path / "a", "weights.bin")
     (tmp_path / "a" / "weights.bin").write_bytes(b"right")
     (tmp_path / "b").mkdir()
-    other = tmp_path / "b" / "weights.bin"
+    other = tmp_path / "b" / "out.onnx.data"
     for content in (b"wrong", b"longer than that"):
         other.write_bytes(content)
         with pytest.raises(ModelError, match="is not the model's"):
@@ -101,7 +106,7 @@ def test_a_link_to_nowhere_is_not_overwritten(tmp_path: Path) -> None:
     path = model(tmp_path / "a", "weights.bin")
     (tmp_path / "a" / "weights.bin").write_bytes(b"right")
     (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "weights.bin").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "b" / "out.onnx.data").symlink_to(tmp_path / "nowhere")
     with pytest.raises(ModelError, match="is not the model's"):
         saved(path, tmp_path / "b")
 
@@ -109,10 +114,29 @@ def test_a_link_to_nowhere_is_not_overwritten(tmp_path: Path) -> None:
 def test_the_model_does_not_take_its_weights_name(tmp_path: Path) -> None:
     path = model(tmp_path / "a", "out.onnx")
     (tmp_path / "a" / "out.onnx").write_bytes(b"weights")
-    for folder in ("a", "b"):
-        with pytest.raises(ModelError, match="the name of a file with the model's weights"):
-            saved(path, tmp_path / folder)
+    with pytest.raises(ModelError, match="the name of a file with the model's weights"):
+        saved(path, tmp_path / "a")
     assert (tmp_path / "a" / "out.onnx").read_bytes() == b"weights"
+    assert (saved(path, tmp_path / "b") / "out.onnx.data").read_bytes() == b"weights"
+
+
+def test_names_in_the_model_decide_of_no_file_that_is_written(tmp_path: Path) -> None:
+    """A module of Python or a program beside the output would be run by whoever works there."""
+    path = model(tmp_path / "a", "onnxruntime.py", "sub/run.sh", rows=16)
+    (tmp_path / "a" / "sub").mkdir()
+    for name in ("onnxruntime.py", "sub/run.sh"):
+        (tmp_path / "a" / name).write_bytes(bytes(range(64)))
+    (tmp_path / "b").mkdir()
+    edgemem.save(path, edgemem.plan(path), tmp_path / "b" / "p.onnx")
+    written = sorted(str(p.relative_to(tmp_path / "b")) for p in (tmp_path / "b").rglob("*"))
+    assert written == ["p.onnx", "p.onnx.data", "p.onnx.data.1"]
+    before, after = (
+        onnx.load(p).SerializeToString() for p in (path, tmp_path / "b" / "p.onnx")
+    )  # with the values of its weights
+    assert [t.raw_data for t in onnx.ModelProto.FromString(after).graph.initializer] == [
+        t.raw_data for t in onnx.ModelProto.FromString(before).graph.initializer
+    ]
+    assert edgemem.verify(tmp_path / "b" / "p.onnx") == ()
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import onnx
 import pytest
 from onnx import TensorProto, helper, parser
 
@@ -15,8 +18,6 @@ from edgemem_converters.onnx.model import OnnxConverter
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import onnx
 
     from edgemem.model.graph import Graph
 
@@ -360,3 +361,22 @@ def test_small_external_shapes_are_read_if_they_are_there(tmp_path: Path) -> Non
         graph(tmp_path, proto)
     (tmp_path / "weights.bin").write_bytes(b"".join(n.to_bytes(8, "little") for n in (0, 4, 3)))
     assert shapes(graph(tmp_path, proto))["y"] == (4, 3)
+
+
+def test_what_onnx_cannot_infer_imports_no_pytorch(tmp_path: Path) -> None:
+    """The package of onnxruntime's tool imports it where it is installed, and a broken one would end the plan."""
+    pytest.importorskip("sympy")
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise OSError('cannot open shared object file')")
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[4, 8] x) => (float[4, 8] y, float[2, n] z)
+        { t = NonZero (x)  y = Relu (x)  z = Cast <to = 1> (t) }"""
+    onnx.save(parser.parse_model(text), tmp_path / "m.onnx")
+    done = subprocess.run(
+        [sys.executable, "-m", "edgemem", "plan", tmp_path / "m.onnx", "--no-record"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

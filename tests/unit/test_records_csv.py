@@ -175,3 +175,25 @@ def test_a_plain_file_stays_as_it_was() -> None:
     assert problem_csv(problem) == f"{HEAD}\na,0,1,4\nb,1,1,2\n"
     planset = edgemem.plan(problem, strategy=["offsets/naive", "shared_objects/naive"])
     assert export(prove(planset), "csv") == f"{HEAD},offset,object\na,0,1,4,0,0\nb,1,1,2,4,1\n"
+
+
+@pytest.mark.parametrize(
+    "name", ["q\n::error file=x::y\n", "=1+1", "+1", "-1", "@x", "::error::x", " =1", "##[error]x"]
+)
+def test_a_name_in_csv_is_no_command(name: str) -> None:
+    """Neither for a spreadsheet nor for a log of GitHub Actions."""
+    records = [UsageRecord(name, 0, 1, 64), UsageRecord("b", 1, 2, 64)]
+    problem = Problem(records)
+    proved = prove(make_plans(problem, choices("greedy_by_size")))
+    for text in (export(proved, "csv"), problem_csv(problem)):
+        lines = text.splitlines()
+        assert len(lines) == 3
+        assert all(line.lstrip(' "')[:1] not in "=+-@:#" for line in lines[1:])
+
+
+def test_within_names_what_the_first_column_says(tmp_path: Path) -> None:
+    problem = Problem([UsageRecord("=a\nb", 0, 1, 64), UsageRecord("b", 1, 1, 64)], within=[(1, 0, 0)])
+    again = read(tmp_path / "again.csv", problem_csv(problem))
+    assert [r.name for r in again.records] == ["'=a\\nb", "b"]
+    assert again.within is not None
+    assert again.within.tolist() == [[1, 0, 0]]

@@ -90,13 +90,14 @@ def test_a_terminal_gets_no_control_characters_of_names(model: Path, planned: Pa
     assert r"\x1b[31m" in got
 
 
-def test_a_file_gets_the_names_as_they_are(planned: Path, tmp_path: Path) -> None:
+def test_a_name_ends_no_line_of_a_file_of_csv(planned: Path, tmp_path: Path) -> None:
     out = tmp_path / "plan.csv"
     with out.open("wb") as file:
         subprocess.run(
             [sys.executable, "-m", "edgemem", "export", str(planned), "-f", "csv"], stdout=file, check=True, timeout=60
         )
-    assert NAME.encode() in out.read_bytes()
+    assert [line.count(b",") for line in out.read_bytes().splitlines()] == [5, 5]
+    assert b"\x1b" not in out.read_bytes()
 
 
 def test_a_warning_is_one_line_without_paths(monkeypatch: pytest.MonkeyPatch) -> None:

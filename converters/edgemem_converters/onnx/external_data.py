@@ -14,12 +14,12 @@ from edgemem.system.files import atomic_write
 from edgemem_converters.onnx.folder_files import open_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import IO
 
     from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto
 
-__all__ = ["bring_along", "location", "locations", "names_in", "tensors"]
+__all__ = ["bring_along", "location", "locations", "names_beside", "names_in", "tensors", "with_locations"]
 
 _BLOCK = 1 << 20
 # A key, and the length of its value, as protobuf has them.
@@ -73,20 +73,39 @@ def location(tensor: TensorProto) -> str:
     return name
 
 
-def bring_along(names: Iterable[str], source: Path, folder: Path) -> None:
-    """Copy the files to another folder. Links would not do: onnx refuses weights that have a second name.
+def names_beside(names: Iterable[str], model: Path) -> dict[str, str]:
+    """The names of copies of the files beside a model that is written: they follow from its own name alone.
+
+    The first one is `MODEL.onnx.data`, the others `MODEL.onnx.data.1` and so on: a name that a stranger's model chose
+    could be that of a program or of a module of Python.
+    """
+    return {name: f"{model.name}.data{f'.{k}' * (k > 0)}" for k, name in enumerate(names)}
+
+
+def with_locations(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
+    """The model, changed in place, with its tensors in files of these names."""
+    for tensor in tensors(model):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = names[entry.value]
+    return model
+
+
+def bring_along(names: Mapping[str, str], source: Path, folder: Path) -> None:
+    """Copy the files to another folder, under new names. Links would not do: onnx refuses weights with a second name.
 
     Copies get the permissions of a new file, whatever those of the original are. Nothing is overwritten: a file that
-    is there must have the same content. Raises ModelError if it has another one, if a file in `source` is missing, is
-    hidden, is no regular file or is reached through a symbolic link, and if a link in `folder` leads elsewhere.
+    is there must have the same content. Raises ModelError if it has another one, or if a file in `source` is missing,
+    is hidden, is no regular file or is reached through a symbolic link.
     """
-    for name in names:
-        origin, target = source / name, folder / name
+    for name, new in names.items():
+        origin, target = source / name, folder / new
         if any(part.startswith(".") for part in PurePosixPath(name).parts):
             raise ModelError(f"the model's weights are in a hidden file, {name!r}, and are not copied; rename it")
         try:
             with open_inside(source, name) as file:
-                _bring(file, target, folder)
+                _bring(file, target)
         except FileNotFoundError:
             if origin.exists():  # it is the target that is not there
                 raise ModelError(f"cannot put the weights at {target}: a folder is missing") from None
@@ -95,10 +114,7 @@ def bring_along(names: Iterable[str], source: Path, folder: Path) -> None:
             raise ModelError(f"cannot put the weights at {target}: {e}") from None
 
 
-def _bring(source: IO[bytes], target: Path, folder: Path) -> None:
-    linked = [p for p in target.parents if p.is_relative_to(folder) and p != folder and p.is_symlink()]
-    if linked:
-        raise ModelError(f"{linked[-1]} is a symbolic link, and weights are not written through one; remove it")
+def _bring(source: IO[bytes], target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if not os.path.lexists(target):
         with atomic_write(target) as copy:

@@ -1,7 +1,7 @@
 """ONNX: reading models into graphs, and writing plans into `metadata_props["edgemem.plan"]`.
 
 A file is changed as bytes: only the plan's entry, or the order of the nodes, changes; all other bytes stay.
-Weights in external files are never loaded.
+Weights in external files are never loaded. Where they are copied to another folder, the model names the copies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from edgemem.system.files import atomic_write, known_as
 from edgemem.system.regular_files import open_regular
 from edgemem_converters.onnx.cache import carried_over, write_in_place
 from edgemem_converters.onnx.computation.tensor_program import Computation
-from edgemem_converters.onnx.external_data import bring_along, locations, names_in
+from edgemem_converters.onnx.external_data import bring_along, locations, names_beside, names_in, with_locations
 from edgemem_converters.onnx.file_edits import outlined, prioritised, priority_order, reordered, with_forms
 from edgemem_converters.onnx.functions import has_functions
 from edgemem_converters.onnx.graph import graph_of
@@ -297,19 +297,25 @@ class OnnxConverter:
             raise PlanFileError(f"the plan in {self._path} is damaged: {e}; plan the model again") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the file atomically. External weights are copied beside it unless they are there.
+        """Write the file atomically. In another folder, its external weights are copied beside it.
 
-        Raises ModelError if weights are missing, or other files have their names.
+        Copies are called as `names_beside` has it. Raises ModelError if weights are missing, or other files have their
+        names.
         """
-        path = Path(path)
+        path, data = Path(path), self._data
+        final = known_as(path)
         try:
-            final = os.path.realpath(known_as(path))
-            if any(os.path.realpath(path.parent / n) == final for n in self._weight_files):
-                raise ModelError(f"{path} is the name of a file with the model's weights; choose another")
             if self._path.parent.resolve() != path.parent.resolve():
-                bring_along(self._weight_files, self._path.parent, path.parent)
+                names = names_beside(self._weight_files, final)
+                bring_along(names, self._path.parent, path.parent)
+                if any(old != new for old, new in names.items()):
+                    with _parsing(self._path):
+                        model = with_locations(ModelProto.FromString(data), names)
+                        data = model.SerializeToString(deterministic=True)
+            elif os.path.realpath(final) in {os.path.realpath(path.parent / n) for n in self._weight_files}:
+                raise ModelError(f"{final} is the name of a file with the model's weights; choose another")
             with atomic_write(path) as file:
-                file.write(self._data)
+                file.write(data)
         except (OSError, RuntimeError) as e:  # RuntimeError: symbolic links that lead to one another
             raise ModelError(f"cannot write {path}: {e}") from None
 

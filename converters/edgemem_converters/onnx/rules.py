@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.util
 import io
 import logging
 import warnings
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from onnx import ModelProto, TensorProto, TypeProto, shape_inference
 
@@ -96,12 +99,11 @@ def onnxruntime_types(model: ModelProto) -> list[TypeProto | None]:
     if model.graph.node[0].op_type in _RANK_FROM_LENGTH:
         return unknown
     with _silence():
-        try:
-            from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
-        except ImportError:
+        module = _onnxruntime_tool()
+        if module is None:
             return unknown
         # Its public function writes a file into the working directory when it cannot finish; its steps do not.
-        tool = SymbolicShapeInference(2**31 - 1, False, False, 0)
+        tool = module.SymbolicShapeInference(2**31 - 1, False, False, 0)
         try:
             tool._preprocess(model)  # noqa: SLF001
             while tool.run_:
@@ -110,3 +112,21 @@ def onnxruntime_types(model: ModelProto) -> list[TypeProto | None]:
         except Exception:  # noqa: BLE001 - it asserts and indexes freely; what it cannot infer is only unknown
             return unknown
     return _outputs(model, tool.out_mp_)
+
+
+@functools.cache
+def _onnxruntime_tool() -> Any:
+    """The module of onnxruntime's tool by itself, or None: its package imports PyTorch, where that is installed."""
+    package = importlib.util.find_spec("onnxruntime")
+    if package is None or package.origin is None:
+        return None
+    file = Path(package.origin).with_name("tools") / "symbolic_shape_infer.py"
+    spec = importlib.util.spec_from_file_location("edgemem_converters.onnx.onnxruntime_tool", file)
+    if spec is None or spec.loader is None:
+        return None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (ImportError, OSError):  # sympy is not installed, or this onnxruntime has no such file
+        return None
+    return module

@@ -35,6 +35,7 @@ __all__ = [
     "baked_note",
     "baked_options",
     "bind_dimensions",
+    "check_name",
     "check_place",
     "in_one_line",
     "onnxruntime",
@@ -102,6 +103,7 @@ def bake(
     """
     ort = onnxruntime()
     source = Path(model_path)
+    check_name(source)
     try:
         data = source.read_bytes()
     except OSError as e:
@@ -253,6 +255,14 @@ def onnxruntime() -> Any:
         raise MissingDependencyError("onnxruntime", purpose="running an ONNX model") from None
 
 
+def check_name(model: Path) -> None:
+    """Raise ModelError for a file whose name is no UTF-8, which ONNX Runtime's module does not take."""
+    try:
+        str(model).encode()
+    except UnicodeEncodeError:
+        raise ModelError(f"ONNX Runtime takes no file whose name is no UTF-8, as {model.name} is; rename it") from None
+
+
 def runtime_errors() -> tuple[type[Exception], ...]:
     """The exception classes that ONNX Runtime raises; they have no base class of their own."""
     state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
@@ -263,6 +273,7 @@ def runtime_errors() -> tuple[type[Exception], ...]:
 @contextmanager
 def in_one_line(model: Path) -> Iterator[None]:
     """Turns what ONNX Runtime raises into a ModelError that says it in one line."""
+    check_name(model)
     try:
         yield
     except runtime_errors() as e:

@@ -7,6 +7,7 @@ Kernels' workspaces are not in the arena, and a node takes some microseconds mor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -209,15 +210,19 @@ class BoundNodes:
         return device.kind, device.number, self._elem_type(dtype), shape, address
 
     def _view(self, name: str) -> NDArray[Any]:
-        dtype, shape = self._model.forms[name]
-        return self._arena.read(self._places[name], self._model.size(name)).view(np.dtype(dtype)).reshape(shape)
+        return _typed(self._arena.read(self._places[name], self._model.size(name)), *self._model.forms[name])
 
     def _empty(self, name: str) -> NDArray[Any]:
-        dtype, shape = self._model.forms[name]
-        try:
-            return np.empty(shape, np.dtype(dtype))
-        except TypeError:  # numpy has no such type: its bytes
-            return np.empty(self._model.size(name), np.uint8)
+        return _typed(np.empty(self._model.size(name), np.uint8), *self._model.forms[name])
+
+
+def _typed(content: NDArray[Any], dtype: str, shape: Sequence[int]) -> NDArray[Any]:
+    """Bytes as values; as they are where numpy has no such type, or has it in other bytes, as of 8 bits and fewer."""
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        return content
+    return content.view(kind).reshape(shape) if kind.itemsize * prod(shape) == content.size else content
 
 
 def _gist(error: Exception) -> str:

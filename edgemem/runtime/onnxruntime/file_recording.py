@@ -6,12 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import EdgememError, ModelError
-from edgemem.formats import Bindings, onnx_editor
+from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.ranges import in_ranges
 from edgemem.report.sizes import size_text
 from edgemem.runtime.onnxruntime import recording as runtime_record
 from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime, quiet_options
+from edgemem.runtime.onnxruntime.bounded_run import check_run_ends, is_bounded
 from edgemem.runtime.onnxruntime.file import planned_bindings, weight_files
+from edgemem.runtime.onnxruntime.session_comparison import requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,12 +68,24 @@ def add_recording(
     wanted = planned_bindings(data, bindings or Bindings())
     if feeds is not None:
         check_shapes(onnx_editor().parts(data, planned.parent).input_forms(), wanted, feeds)
+    _check_run_ends(planned, data, wanted, feeds)
     with in_one_line(planned):
         recorded = runtime_record.record_over(
             planned, wanted, feeds, sess_options=options, bind_outputs=for_android, keep_reuse=for_android
         )
     runtime_record.embed(planned, recorded, planned)
     return recorded
+
+
+def _check_run_ends(planned: Path, data: bytes, bindings: Bindings, feeds: Mapping[str, NDArray[Any]] | None) -> None:
+    """Raise RuntimeBindError where a run does not come back; recording is done in this process."""
+    try:
+        graph = load_model(planned, bindings).graph()
+    except ModelError:  # recording says what is wrong
+        return
+    if not is_bounded(graph):
+        requests = requests_of(data, planned.parent, bindings, feeds)
+        check_run_ends(planned, graph, requests, dims=bindings.fixed)
 
 
 def add_recording_if_possible(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from edgemem.errors import ModelError
-from edgemem.formats import Bindings, onnx_editor
+from edgemem.errors import ModelError, UnknownShapeError
+from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.baked_file import onnxruntime
+from edgemem.runtime.onnxruntime.bounded_run import check_run_ends
 from edgemem.runtime.onnxruntime.file import planned_bindings
 from edgemem.runtime.onnxruntime.profile import kernels_run
 from edgemem.runtime.onnxruntime.split_model import node_options
@@ -53,7 +55,10 @@ def node_times(path: Path, bindings: Bindings | None = None) -> NodeTimes:
     """
     data = path.read_bytes()
     parts = onnx_editor().parts(data, path.parent)
-    feeds = make_feeds(parts.input_forms(), planned_bindings(data, bindings or Bindings()))
+    known = planned_bindings(data, bindings or Bindings())
+    feeds = make_feeds(parts.input_forms(), known)
+    with suppress(UnknownShapeError):  # a size that follows from values
+        check_run_ends(path, load_model(path, known).graph(), [feeds], dims=known.fixed)
     options = node_options()
     options.add_session_config_entry(_WEIGHTS, str(path.parent.resolve()))
     runs: defaultdict[str, list[int]] = defaultdict(list)

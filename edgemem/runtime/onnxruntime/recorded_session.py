@@ -5,26 +5,28 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from edgemem.errors import EdgememError, MissingDependencyError, RuntimeBindError
-from edgemem.runtime.feeds import random_values
+from edgemem.errors import EdgememError, MissingDependencyError, ModelError, RuntimeBindError
+from edgemem.formats import Bindings, onnx_editor
+from edgemem.runtime.feeds import make_feeds, resolve
 from edgemem.runtime.onnxruntime.baked_file import LEVELS, onnxruntime, quiet_options, runtime_errors
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.session import InferenceSession
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from edgemem.trace.recording import Fingerprint, Signature
+    from edgemem.runtime.feeds import Feeds
+    from edgemem.trace.recording import Fingerprint
 
-__all__ = ["ORDER_REMEDY", "options_of", "trial_refusal", "values_of"]
+    Declared = Mapping[str, tuple[str, Sequence[int | str | None]]]
+
+__all__ = ["ORDER_REMEDY", "declared_inputs", "options_of", "planned_feeds", "trial_refusal"]
 
 ORDER_REMEDY: Final = "where branches are free, sessions order them anew; use edgemem shrink --steps optimize=all"
-_MOST_ELEMENTS: Final = 1 << 28  # of the inputs that are made up
+_MOST_ELEMENTS: Final = 1 << 26  # of the inputs that are made up in sizes that the model leaves open
 _MOST_THREADS: Final = 256
 _MOST_BYTES: Final = 1 << 28  # of a file that is tried
 
@@ -41,7 +43,8 @@ def trial_refusal(file: Path) -> str:
         if made is None or made.fingerprint.keeps_reuse or len(data) > _MOST_BYTES:
             return ""
         signature = made.fingerprint.signature
-        values = values_of(signature)
+        forms = {name: (dtype, shape) for name, dtype, shape in signature.inputs}
+        values = planned_feeds(declared_inputs(file), forms)
         with InferenceSession(
             str(file),
             options_of(made.fingerprint),
@@ -63,17 +66,30 @@ def trial_refusal(file: Path) -> str:
     return "" if memory.replayed else f"{memory.reason or 'a session did not take the recording'}; {ORDER_REMEDY}"
 
 
-def values_of(signature: Signature, given: Collection[str] = ()) -> dict[str, NDArray[Any]]:
-    """Random inputs as the recording had them, for those that are not given.
+def declared_inputs(path: Path) -> Declared:
+    """Dtype and shape of every input, as the model in a file declares it."""
+    return onnx_editor().parts(path.read_bytes(), path.parent).input_forms()
 
-    Raises RuntimeBindError for more than a file may ask for.
+
+def planned_feeds(
+    declared: Declared, forms: Mapping[str, tuple[str, Sequence[int]]], given: Mapping[str, NDArray[Any]] | None = None
+) -> Feeds:
+    """Inputs of the forms that a plan in a file says: those that are given, and made-up ones for all others.
+
+    Raises before anything is filled: ModelError for an input that the model does not have so, and RuntimeBindError for
+    more elements than a file may ask for where the model leaves the sizes open.
     """
-    missing = [(name, dtype, shape) for name, dtype, shape in signature.inputs if name not in given]
-    elements = sum(prod(shape) for _, _, shape in missing)
+    made = {name: form for name, form in forms.items() if name not in (given or {})}
+    shapes = {name: tuple(shape) for name, (_, shape) in made.items()}
+    for name, (dtype, _) in made.items():
+        if name not in declared or declared[name][0] != dtype:
+            raise ModelError(f"the plan is for an input {name!r} of {dtype}, and the model has none")
+        resolve(name, declared[name][1], Bindings({}, shapes))
+    open_ = [name for name in made if not all(isinstance(d, int) and d >= 0 for d in declared[name][1] or (None,))]
+    elements = sum(prod(shapes[name]) for name in open_)
     if elements > _MOST_ELEMENTS:
-        raise RuntimeBindError(f"the recording is of inputs with {elements:,} elements; give them with --input")
-    rng = np.random.default_rng(0)
-    return {name: random_values(dtype, shape, rng) for name, dtype, shape in missing}
+        raise RuntimeBindError(f"the plan is for inputs with {elements:,} elements; give them with --input")
+    return {**make_feeds(made), **(given or {})}
 
 
 def options_of(fingerprint: Fingerprint) -> Any:

@@ -20,6 +20,7 @@ from edgemem.runtime.feeds import complete_feeds, make_feeds
 from edgemem.runtime.onnxruntime.baked_file import (
     LEVELS,
     bind_dimensions,
+    check_name,
     onnxruntime,
     runtime_errors,
     session_options_for,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     Requests = list[dict[str, NDArray[Any]]]
     _Outputs = list[list[NDArray[Any]]]  # of each run
 
-__all__ = ["OriginalRuns", "OutputComparison"]
+__all__ = ["OriginalRuns", "OutputComparison", "requests_of"]
 
 _RUNS: Final = 3
 _ERRORS_ONLY: Final = 4  # log severity
@@ -100,8 +101,9 @@ class OriginalRuns:
         feeds: Mapping[str, NDArray[Any]] | None = None,
         threads: Sequence[int] = (1, 0),
     ) -> None:
+        check_name(path)
         self._path, self._bindings, self._threads = path, bindings, tuple(dict.fromkeys(threads))
-        self._requests = _requests(path.read_bytes(), path.parent, bindings, feeds)
+        self._requests = requests_of(path.read_bytes(), path.parent, bindings, feeds)
         self._known: dict[tuple[str | None, int], tuple[list[str], _Outputs]] = {}
 
     def compare(self, changed: Model, *, level: str | None = None) -> OutputComparison:
@@ -182,9 +184,10 @@ class OriginalRuns:
         return self._known[key]
 
 
-def _requests(
+def requests_of(
     content: bytes, folder: Path, bindings: Bindings | None, feeds: Mapping[str, NDArray[Any]] | None
 ) -> Requests:
+    """Inputs of the runs that compare models: those given, and made-up ones. Raises UnknownShapeError."""
     forms = onnx_editor().parts(content, folder).input_forms()
     given = [complete_feeds(forms, feeds, bindings)] if feeds else []
     if bindings is None or not bindings.ranges:
