@@ -24,6 +24,16 @@ __all__ = ["with_workspace", "workspace_of", "written_by"]
 
 _DEVICE_POINTER: Final = 4
 _INT: Final = 4
+# The ranks of the inputs that a kernel cannot be prepared without; 0: any.
+_OPERANDS: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("BATCH_MATMUL", "MEAN", "MIRROR_PAD", "REDUCE_ALL", "REDUCE_MAX", "REDUCE_MIN", "SUM"), (0, 0)),
+    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), (4, 4)),
+    "AVERAGE_POOL_2D": (4,),
+    "FULLY_CONNECTED": (0, 2),
+    "SOFTMAX": (0,),
+    "SVDF": (2, 2),
+    "TRANSPOSE_CONV": (0, 4, 4),
+}
 _ELEMENT: Final[Mapping[str, int]] = {"float32": 4, "int16": 2}
 
 
@@ -36,6 +46,8 @@ def workspace_of(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER, kernels: 
         pointer: bytes of a pointer of the device.
         kernels: the kernel profile; `none` counts as the reference kernels.
     """
+    if not _has_operands(graph, op):
+        return ()
     if kernels.startswith("cmsis-nn"):
         found = cmsis_workspace(graph, op, kernels)
         if found is not None:
@@ -47,6 +59,15 @@ def workspace_of(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER, kernels: 
     read = [graph.tensors[i] if i >= 0 else None for i in op.inputs]
     made = [graph.tensors[i] if i >= 0 else None for i in op.outputs]
     return (*rule(read, made, pointer), *more)
+
+
+def _has_operands(graph: Graph, op: Op) -> bool:
+    """Whether an operator has a result and the inputs that its kernel needs; no kernel is prepared without them."""
+    ranks = _OPERANDS.get(op.type, ())
+    if not op.outputs or op.outputs[0] < 0 or len(op.inputs) < len(ranks):
+        return False
+    given = zip(op.inputs, ranks, strict=False)
+    return all(index >= 0 and (not rank or len(graph.tensors[index].shape) == rank) for index, rank in given)
 
 
 def written_by(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER, kernels: str = "none") -> tuple[int, ...]:

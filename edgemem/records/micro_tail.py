@@ -190,6 +190,8 @@ def _kernel_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
             yield _PRODUCT
     if op.type == "SOFTMAX" and first == "int16":
         yield from (_TABLE,) * 2
+    if not op.outputs or op.outputs[0] < 0:
+        return
     if op.type == _LSTM and is_cmsis and first in _SUMS:  # of each row of weights
         yield from (_SUMS[first] * graph.tensors[op.outputs[0]].shape[-1],) * 8
     if op.type in _COPIED:
@@ -201,7 +203,7 @@ def _variable_sizes(operators: Iterable[tuple[Graph, Op]]) -> Iterator[int]:
     found = set()
     for graph, op in operators:
         variable = variable_of(graph, op) if op.type == "ASSIGN_VARIABLE" else ""
-        if variable and variable not in found:
+        if variable and variable not in found and len(op.inputs) > 1:
             found.add(variable)
             yield tensor_bytes(graph.tensors[op.inputs[1]], BUILT_IN["tflm"], "nhwc")
 
@@ -209,7 +211,7 @@ def _variable_sizes(operators: Iterable[tuple[Graph, Op]]) -> Iterator[int]:
 def _transposed_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
     """Operands of a product that are kept transposed, each with its tensor and dimensions."""
     for index, is_kept in zip(op.inputs, (op.attributes.get("adj_x"), not op.attributes.get("adj_y")), strict=False):
-        if is_kept:
+        if is_kept and index >= 0:
             tensor = graph.tensors[index]
             yield from (build.tensor, 4 + 4 * len(tensor.shape), tensor_bytes(tensor, BUILT_IN["tflm"], "nhwc"))
 

@@ -143,7 +143,8 @@ def _sized_by_data(graph: Graph, by_data: Iterable[int]) -> Iterator[str]:
     """Results whose size follows from the values of inputs and variables. `by_data`: the tensors that are given so."""
     known = set(by_data)
     for op in graph.ops:
-        if any(i in known for k in _SIZES.get(op.type, ()) for i in op.inputs[k : k + 1]) and not _is_one(graph, op):
+        is_sized = any(i in known for k in _SIZES.get(op.type, ()) for i in op.inputs[k : k + 1])
+        if is_sized and op.outputs and op.outputs[0] >= 0 and not _is_one(graph, op):
             yield graph.tensors[op.outputs[0]].name
         for body in op.bodies:
             given = op.inputs[len(op.inputs) - len(body.inputs) :]  # IF's condition is no input of its bodies
