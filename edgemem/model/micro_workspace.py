@@ -173,6 +173,24 @@ def _unpacked(read: list[Tensor | None], _made: list[Tensor | None], _: int) -> 
     return (_elements(weights),) if weights is not None and weights.dtype == "int4" else ()
 
 
+def _transform(read: list[Tensor | None], made: list[Tensor | None], _: int) -> tuple[int, ...]:
+    """SignalRfft: its input padded to the length of the transform, half of which and one complex numbers it makes."""
+    result = made[0]
+    if not read or result is None or not result.shape:
+        return ()
+    return (_ELEMENT.get(result.dtype, 4) * max(result.shape[-1] - 2, 0),)
+
+
+def _detected(read: list[Tensor | None], made: list[Tensor | None], _: int) -> tuple[int, ...]:
+    """TFLite_Detection_PostProcess: numbers of boxes and classes, and of boxes for each detection that there may be."""
+    ends = [tensor.shape for tensor in (*read[:2], *made[:1]) if tensor is not None]
+    if [len(shape) for shape in ends] != [3, 3, 3]:
+        return ()
+    boxes, classes, most = ends[0][1], ends[1][2], ends[2][1]
+    sizes = (16 * boxes, 4 * ends[1][1] * classes, 4 * boxes, 4 * boxes, *(4 * most * boxes,) * 2, 4 * boxes)
+    return (boxes, *sizes, 4 * most * boxes, 4 * max(classes - 1, most) * boxes, 4 * min(boxes, most) * boxes)
+
+
 _RULES: Final[Mapping[str, Callable[[list[Tensor | None], list[Tensor | None], int], tuple[int, ...]]]] = {
     "ADD_N": _pointers,
     "CONV_2D": _unpacked,
@@ -184,6 +202,8 @@ _RULES: Final[Mapping[str, Callable[[list[Tensor | None], list[Tensor | None], i
     "REDUCE_MAX": _places,
     "REDUCE_MIN": _places,
     "SUM": _sums,
+    "SignalRfft": _transform,
+    "TFLite_Detection_PostProcess": _detected,
     "SVDF": _svdf,
     "TRANSPOSE_CONV": _transposed,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,

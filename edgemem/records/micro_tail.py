@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from edgemem.model.micro_workspace import workspace_of
 from edgemem.model.resource_variables import variable_of, variables_of
 from edgemem.records.micro_builds import options_alignment, structures_of
+from edgemem.records.micro_custom import custom_sizes
 from edgemem.records.sizes import padded, tensor_bytes
 from edgemem.targets import BUILT_IN
 
@@ -177,6 +178,10 @@ def workspace_pieces(operators: Iterable[tuple[Graph, Op]], build: MicroBuild) -
 
 def _kernel_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
     """What an operator's kernel allocates for good."""
+    custom = custom_sizes(graph, op, build)
+    if custom is not None:
+        yield from custom
+        return
     first = graph.tensors[op.inputs[0]].dtype if op.inputs and op.inputs[0] >= 0 else ""
     if op.type not in _QUANTISED or first in _INTEGERS:
         yield structures_of(op.type, build)[1]

@@ -23,8 +23,9 @@ __all__ = ["TYPES", "micro_graph_refusal", "resolver_calls", "wrong_by_itself"]
 # Operator -> element types of the tensor that decides which kernel runs; no types: whatever has a size.
 _ROWS: Final = """
     : ASSIGN_VARIABLE BROADCAST_ARGS BROADCAST_TO CALL_ONCE IF READ_VARIABLE RESHAPE SHAPE SQUEEZE VAR_HANDLE WHILE
-    : CIRCULAR_BUFFER Delay Energy FilterBank FilterBankLog FilterBankSpectralSubtraction FilterBankSquareRoot Framer
-    : OverlapAdd PCAN SignalFftAutoScale SignalIrfft SignalRfft Stacker TFLM_DECODE TFLite_Detection_PostProcess Window
+    : CIRCULAR_BUFFER SignalDelay SignalEnergy SignalFftAutoScale SignalFilterBank SignalFilterBankLog
+    : SignalFilterBankSpectralSubtraction SignalFilterBankSquareRoot SignalFramer SignalIrfft SignalOverlapAdd
+    : SignalPCAN SignalRfft SignalStacker SignalWindow TFLM_DECODE TFLite_Detection_PostProcess
     float32: CEIL EXP FLOOR FLOOR_DIV FLOOR_MOD L2_POOL_2D ROUND
     bool: LOGICAL_AND LOGICAL_NOT LOGICAL_OR
     float32 int8: ADD_N BATCH_TO_SPACE_ND DEPTH_TO_SPACE ELU HARD_SWISH L2_NORMALIZATION LOG_SOFTMAX NEG
@@ -73,9 +74,6 @@ _ADDED_AS: Final[Mapping[str, str]] = {
     "L2_POOL_2D": "L2Pool2D",
     "MAX_POOL_2D": "MaxPool2D",
     "PADV2": "PadV2",
-    "SignalFftAutoScale": "FftAutoScale",
-    "SignalIrfft": "Irfft",
-    "SignalRfft": "Rfft",
     "TFLM_DECODE": "Decode",
     "TFLite_Detection_PostProcess": "DetectionPostprocess",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
@@ -88,7 +86,9 @@ def resolver_calls(graph: Graph) -> dict[str, str]:
     def method(kind: str) -> str:
         if kind not in TYPES:
             return ""
-        words = "".join(word.capitalize() for word in kind.split("_")) if kind.isupper() and kind != "PCAN" else kind
+        words = (
+            "".join(word.capitalize() for word in kind.split("_")) if kind.isupper() else kind.removeprefix("Signal")
+        )
         return f"Add{_ADDED_AS.get(kind, words)}"
 
     return {op.type: method(op.type) for _, op in all_operators(graph)}
