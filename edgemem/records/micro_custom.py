@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from edgemem.model.graph import Graph, Op, Tensor
-    from edgemem.records.micro_builds import MicroBuild
 
 __all__ = ["CUSTOM", "custom_sizes", "is_counted"]
 
@@ -23,16 +22,19 @@ _FFT: Final = 264  # of a complex transform, without its factors
 _FACTORS: Final = 3  # of a real transform, in pointers: what it has beside the complex one of half the length
 
 
-def custom_sizes(graph: Graph, op: Op, build: MicroBuild) -> tuple[int, ...] | None:
-    """Bytes of each piece that the kernel of a custom operator allocates for good; None where they are not known."""
+def custom_sizes(graph: Graph, op: Op, pointer: int) -> tuple[int, ...] | None:
+    """Bytes of each piece that the kernel of a custom operator allocates for good; None where they are not known.
+
+    `pointer` is bytes of a pointer of the device.
+    """
     rule = _RULES.get(op.type)
     ends = [*op.inputs[:1], *op.outputs[:1]]
     if rule is None or len(ends) < 2 or min(ends) < 0:
         return None
     read, made = (graph.tensors[index] for index in ends)
     if op.type == _DECODE:
-        return _decoded([graph.tensors[index] for index in op.outputs if index >= 0], build.pointer)
-    return rule(read, made, build.pointer)
+        return _decoded([graph.tensors[index] for index in op.outputs if index >= 0], pointer)
+    return rule(read, made, pointer)
 
 
 def is_counted(kind: str) -> bool:

@@ -178,7 +178,7 @@ def workspace_pieces(operators: Iterable[tuple[Graph, Op]], build: MicroBuild) -
 
 def _kernel_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
     """What an operator's kernel allocates for good."""
-    custom = custom_sizes(graph, op, build)
+    custom = custom_sizes(graph, op, build.pointer)
     if custom is not None:
         yield from custom
         return
