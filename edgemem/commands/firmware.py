@@ -11,7 +11,7 @@ from edgemem.planning.micro_regions import memories_of
 from edgemem.records.micro_arena import predicted_arena, shared_arena
 from edgemem.records.micro_builds import INSTALLED
 from edgemem.report.c_header import kernel_warning
-from edgemem.report.firmware import Firmware, SelfTest
+from edgemem.report.firmware import Firmware, SelfTest, common_name
 from edgemem.runtime.tflite_file import open_model
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.runtime.tflm.operators import resolver_calls
@@ -43,8 +43,9 @@ def firmware_of(paths: Sequence[Path], name: str) -> tuple[Firmware, ...]:
     models = [_firmware(path) for path in paths]
     if len(models) == 1:
         return tuple(models)
-    if len({model.prefix for model in models}) < len(models):
-        raise ModelError("two of the models have one name, which would be that of their arrays: rename a file")
+    common = common_name(models)
+    if common:
+        raise ModelError(f"the sources of two of the models would both have the name {common!r}: rename a file")
     apart = next((path.name for path, model in zip(paths, models, strict=True) if model.places), None)
     if apart is not None:
         raise UnsupportedError(f"{apart} is planned for a target with regions; models that share an arena have none")

@@ -7,7 +7,8 @@ template.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import UnsupportedError
@@ -16,9 +17,10 @@ from edgemem.report.c_header import comment, identifier, prefix_of, quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["FIRMWARE_FORMS", "Firmware", "SelfTest", "as_c_array", "firmware_files"]
+__all__ = ["FIRMWARE_FORMS", "Firmware", "SelfTest", "as_c_array", "common_name", "firmware_files"]
 
 _BYTES_A_LINE: Final = 12
+_ARENA: Final = "tensor_arena", "TENSOR_ARENA_SIZE"
 _ALIGNMENT: Final = 16  # TensorFlow Lite Micro wants the model and the arena at multiples of it
 
 
@@ -100,6 +102,26 @@ def as_c_array(models: Sequence[Firmware]) -> str:
 def firmware_files(models: Sequence[Firmware], form: str) -> dict[str, bytes]:
     """The files of one of FIRMWARE_FORMS, by their path in a folder. Models as for `as_c_array`; one for ESPHome."""
     return {path: text.encode() if isinstance(text, str) else text for path, text in _FORMS[form](models).items()}
+
+
+def common_name(models: Sequence[Firmware]) -> str:
+    """An identifier that the sources of two of the models would both define; "" if there is none.
+
+    That of the arena, which they share, is none of these.
+    """
+    seen: set[str] = set()
+    for model in models:
+        alone = replace(model, content=b"", shared_arena="", about="", warning="", kernels="")
+        text = f"{_declarations(alone)} {_definitions(alone, has_arena=False)} {alone.prefix}_model"
+        beginnings = alone.prefix, alone.prefix.upper()
+        found = {word for word in re.findall(r"\w+", text) if word.startswith(beginnings)}
+        found |= {word.lower() for word in found}  # folders and file names, where case does not count
+        found -= {f"{beginning}_{end}" for beginning, end in zip(beginnings, _ARENA, strict=True)}
+        common = sorted(seen & found, key=lambda word: (len(word), word))
+        if common:
+            return common[0]
+        seen |= found
+    return ""
 
 
 def _sources(models: Sequence[Firmware], folder: str = "") -> dict[str, str | bytes]:
