@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Rows", "answer_lines", "found_data", "live_progress", "rows_of", "step_lines", "table_lines"]
 
 _ROWS: Final = 8
+_RATIO: Final = 1.05  # a saving below it is told in bytes
 _ROUNDED: Final = 32  # bytes at most that rounding adds to a head and a tail
 _COLUMNS: Final = ("", "memory", "of it", "arithmetic", "operators", "time")
 _WORDS: Final = {
@@ -119,10 +120,13 @@ def _headline(best: Candidate, found: Found, limits: CandidateLimits) -> str:
     took = size_text(best.memory)
     if limits.budget is not None:
         return f"fits: {took} of {size_text(limits.budget)} with {_ways(best)}"
-    first = found.candidates[0].memory
+    first = found.candidates[0]
     if not best.steps:
         return f"least: {took}, no change within the limits saves memory"
-    return f"least: {took}, {first / max(best.memory, 1):.2g}x less with {_ways(best)}"
+    ratio = first.memory / max(best.memory, 1)
+    saved = f"{ratio:.2g}x" if ratio >= _RATIO else f"{first.memory - best.memory:,} bytes"
+    than = f" than with {_ways(first)} alone," if first.kernels != "none" else ""
+    return f"least: {took}, {saved} less{than} with {_ways(best)}"
 
 
 def _ways(candidate: Candidate) -> str:

@@ -143,7 +143,7 @@ def shrink(
                 click.echo(printable(line))
         if output is None and found.best is not None and found.best.steps:
             echo_folded("\nnothing was written: add -o FILE to a command")
-    if output is not None and shrunk is not None:
+    if output is not None and shrunk is not None and not as_json:
         echo_folded(f"wrote {output}: {where_it_runs(plansets, output.suffix, shrunk.model, output)}")
     if found.best is None and limits.budget is None:
         raise UnsupportedError(f"{model.name}: nothing within the limits can be used; the reasons are above")

@@ -6,8 +6,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 import edgemem
+from edgemem.cli.main import main
 from edgemem.errors import EdgememError
 from edgemem.targets import BUILT_IN
 from tests.tflite_models import M, O, S, T, build
@@ -76,3 +78,26 @@ def test_operators_that_lack_operands(kind: str, results: int, count: int, tmp_p
     for kernels in PROFILES:
         with suppress(EdgememError):
             edgemem.plan(path, strategy="offsets/greedy_by_size", target=BUILT_IN["tflm"].changed(kernels=kernels))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "made"),
+    [
+        ("SPACE_TO_BATCH_ND", (1, 8, 4), (1, 4, 4)),
+        ("BATCH_TO_SPACE_ND", (1, 4, 4), (1, 8, 4)),
+        ("MAX_POOL_2D", (2, 4, 4, 4), (1, 4, 4, 4)),
+        ("RELU", (1, 8, 4), (1, 4, 4)),
+    ],
+)
+def test_shapes_that_no_operator_makes_are_told(
+    kind: str, given: tuple[int, ...], made: tuple[int, ...], tmp_path: Path
+) -> None:
+    """TensorFlow Lite Micro takes them from the file, and writes outside the result or leaves a part of it out."""
+    more = [T("b", "int32", (1,), data=bytes((2, 0, 0, 0))), T("p", "int32", (1, 2), data=bytes(8))]
+    tensors = [T("x", "int8", given, scales=1), T("y", "int8", made, scales=1), *more]
+    inputs = (0, 2, 3) if "BATCH" in kind else (0,)
+    path, planned = tmp_path / "model.tflite", tmp_path / "planned.tflite"
+    path.write_bytes(build(M([S(tensors, [O(kind, inputs, (1,))], (0,), (1,))])))
+    done = CliRunner().invoke(main, ["plan", str(path), "-o", str(planned)])
+    assert f"which {kind} does not make of" in " ".join(done.output.split())
+    assert "runs as planned in TensorFlow Lite Micro" not in done.output
