@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Rows", "answer_lines", "found_data", "live_progress", "place_text", "rows_of", "step_lines", "table_lines"]
 
 _ROWS: Final = 8
+_RATIO: Final = 1.05  # a saving below it is told in bytes
 _ROUNDED: Final = 32  # bytes at most that rounding adds to a head and a tail
 _COLUMNS: Final = ("", "memory", "of it", "arithmetic", "operators", "time")
 _WORDS: Final = {
@@ -131,17 +132,19 @@ def _headline(best: Candidate, found: Found, limits: CandidateLimits) -> str:
     took = size_text(best.memory)
     if limits.budget is not None:
         return f"fits: {took} of {size_text(limits.budget)} with {_ways(best)}"
-    first = found.candidates[0].memory
+    first = found.candidates[0]
     if not best.steps:
         return f"least: {took}, no change within the limits saves memory"
-    ratio = f"{first / max(best.memory, 1):.2g}"
-    less = f"{ratio}x less" if ratio != "1" and best.memory < first else f"{first - best.memory:,} bytes less"
-    if best.memory >= first:
-        less = "no less memory"
+    ratio = first.memory / max(best.memory, 1)
+    less = "no less memory"
+    if best.memory < first.memory:
+        less = f"{ratio:.2g}x less" if ratio >= _RATIO else f"{first.memory - best.memory:,} bytes less"
+    than = f" than with {_ways(first)} alone," if first.kernels != "none" else ""
     least = min((c for c in found.front if c.is_planned), key=lambda c: c.memory, default=best)
     if least.memory >= best.memory:
-        return f"least: {took}, {less} with {_ways(best)}"
-    return f"chosen: {took}, {less} with {_ways(best)} (least planned: {size_text(least.memory)} with {_ways(least)})"
+        return f"least: {took}, {less}{than} with {_ways(best)}"
+    planned = f"(least planned: {size_text(least.memory)} with {_ways(least)})"
+    return f"chosen: {took}, {less}{than} with {_ways(best)} {planned}"
 
 
 def _ways(candidate: Candidate) -> str:

@@ -6,18 +6,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, ModelError, NoPlanError, UnsupportedError
+from edgemem.model.profiles import PROFILES
 from edgemem.model.resource_variables import all_operators, variables_of
 from edgemem.planning.micro_regions import memories_of
 from edgemem.records.micro_arena import predicted_arena, shared_arena
-from edgemem.records.micro_builds import INSTALLED
+from edgemem.records.micro_builds import INSTALLED, build_of
+from edgemem.records.micro_custom import is_counted
 from edgemem.report.c_header import kernel_warning
-from edgemem.report.firmware import Firmware, SelfTest
+from edgemem.report.firmware import Firmware, SelfTest, common_name
 from edgemem.runtime.tflite_file import open_model
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.runtime.tflm.operators import resolver_calls
 from edgemem.runtime.tflm.self_test import kind_of, self_test_run
 from edgemem.runtime.tflm.size import planned_micro, size_of
 from edgemem.system.text import join_names
+from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,18 +46,30 @@ def firmware_of(paths: Sequence[Path], name: str) -> tuple[Firmware, ...]:
     models = [_firmware(path) for path in paths]
     if len(models) == 1:
         return tuple(models)
-    if len({model.prefix for model in models}) < len(models):
-        raise ModelError("two of the models have one name, which would be that of their arrays: rename a file")
+    common = common_name(models)
+    if common:
+        raise ModelError(f"the sources of two of the models would both have the name {common!r}: rename a file")
     apart = next((path.name for path, model in zip(paths, models, strict=True) if model.places), None)
     if apart is not None:
         raise UnsupportedError(f"{apart} is planned for a target with regions; models that share an arena have none")
     together = shared_arena([planned_micro(open_model(path), None)[1] for path in paths], INSTALLED).total
     arena = max(together, *(model.arena for model in models))
+    device = build_of(BUILT_IN["tflm"])
+    micros = [planned_micro(open_model(path), None)[1] for path in paths]
+
+    def shared(kernels: str) -> int:
+        """With 32-bit pointers; models whose plans are for no kernels run with these."""
+        named = (replace(micro, kernels=kernels) if micro.kernels == "none" else micro for micro in micros)
+        return shared_arena(list(named), device).total
+
+    by_kernels = {name: shared(name) for name in PROFILES if any(model.by_kernels for model in models)}
     names = join_names([path.name for path in paths])
     return tuple(
         replace(
             model,
             arena=arena,
+            device=shared("none"),
+            by_kernels=by_kernels,
             shared_arena=name,
             about=f"{model.about}; here one arena of {arena}, predicted, for {names}, allocated in this order",
         )
@@ -107,6 +122,9 @@ def _firmware(path: Path) -> Firmware:
             f"{path.name}, planned by {size.origin.strategy} for {' and '.join(places)}: {both}, predicted for a "
             f"device with {8 * target.pointer_bytes}-bit pointers and {plan.planset.kernels or 'reference kernels'}"
         )
+    device = build_of(target or BUILT_IN["tflm"])
+    others = {name: replace(device, kernels=name) for name in PROFILES} if device.kernels == "none" else {}
+    is_known = all(is_counted(op.type) for _, op in all_operators(graph))
     content = (model if model.plan() is None else model.with_offsets(plan.planset)).content()
     calls = resolver_calls(graph)
     return Firmware(
@@ -121,6 +139,8 @@ def _firmware(path: Path) -> Firmware:
         variables_of(all_operators(graph)),
         _self_test(content, graph),
         places=places,
+        device=0 if places or not is_known else predicted_arena(graph, model.offline(), device).total,
+        by_kernels={name: predicted_arena(graph, model.offline(), other).total for name, other in others.items()},
         persistent=memories.sizes.tail if memories is not None and not memories.is_one else 0,
     )
 

@@ -40,7 +40,7 @@ def cmsis_workspace(graph: Graph, op: Op, kernels: str) -> tuple[int, ...] | Non
         kernels: `cmsis-nn-dsp` or `cmsis-nn-mve`.
     """
     position = _IMAGES.get(op.type, 0)
-    if len(op.inputs) <= position or not op.outputs:
+    if len(op.inputs) <= position:
         return None
     image = graph.tensors[op.inputs[position]]
     weights = graph.tensors[op.inputs[1]] if len(op.inputs) > 1 else None
@@ -72,7 +72,7 @@ def cmsis_overrun(graph: Graph, op: Op) -> int:
 
 def _keeps_sums(graph: Graph, op: Op) -> bool:
     """Whether it is a transposed convolution of int8 that keeps its sums in workspace."""
-    if op.type != "TRANSPOSE_CONV" or len(op.inputs) < 3 or not op.outputs:
+    if op.type != "TRANSPOSE_CONV" or len(op.inputs) < 3 or not op.outputs or min(*op.inputs[:3], *op.outputs) < 0:
         return False
     tensors = [graph.tensors[k] for k in (op.inputs[2], op.inputs[1], op.outputs[0])]
     if tensors[0].dtype != "int8" or any(len(tensor.shape) != 4 for tensor in tensors):
@@ -187,7 +187,7 @@ def _dense(op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
 
 
 def _product(_op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:
-    return (4 * shapes[2][-1],) if mve else ()
+    return (4 * prod(shapes[2][-1:]),) if mve else ()
 
 
 def _svdf(_op: Op, shapes: list[tuple[int, ...]], mve: bool) -> tuple[int, ...]:

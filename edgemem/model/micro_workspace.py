@@ -24,6 +24,16 @@ __all__ = ["with_workspace", "workspace_of", "written_by"]
 
 _DEVICE_POINTER: Final = 4
 _INT: Final = 4
+# The ranks of the inputs that a kernel cannot be prepared without; 0: any.
+_OPERANDS: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("BATCH_MATMUL", "MEAN", "MIRROR_PAD", "REDUCE_ALL", "REDUCE_MAX", "REDUCE_MIN", "SUM"), (0, 0)),
+    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), (4, 4)),
+    "AVERAGE_POOL_2D": (4,),
+    "FULLY_CONNECTED": (0, 2),
+    "SOFTMAX": (0,),
+    "SVDF": (2, 2),
+    "TRANSPOSE_CONV": (0, 4, 4),
+}
 _ELEMENT: Final[Mapping[str, int]] = {"float32": 4, "int16": 2}
 
 
@@ -36,6 +46,8 @@ def workspace_of(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER, kernels: 
         pointer: bytes of a pointer of the device.
         kernels: the kernel profile; `none` counts as the reference kernels.
     """
+    if not _has_operands(graph, op):
+        return ()
     if kernels.startswith("cmsis-nn"):
         found = cmsis_workspace(graph, op, kernels)
         if found is not None:
@@ -47,6 +59,15 @@ def workspace_of(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER, kernels: 
     read = [graph.tensors[i] if i >= 0 else None for i in op.inputs]
     made = [graph.tensors[i] if i >= 0 else None for i in op.outputs]
     return (*rule(read, made, pointer), *more)
+
+
+def _has_operands(graph: Graph, op: Op) -> bool:
+    """Whether an operator has a result and the inputs that its kernel needs; no kernel is prepared without them."""
+    ranks = _OPERANDS.get(op.type, ())
+    if not op.outputs or op.outputs[0] < 0 or len(op.inputs) < len(ranks):
+        return False
+    given = zip(op.inputs, ranks, strict=False)
+    return all(index >= 0 and (not rank or len(graph.tensors[index].shape) == rank) for index, rank in given)
 
 
 def written_by(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER, kernels: str = "none") -> tuple[int, ...]:
@@ -152,6 +173,24 @@ def _unpacked(read: list[Tensor | None], _made: list[Tensor | None], _: int) -> 
     return (_elements(weights),) if weights is not None and weights.dtype == "int4" else ()
 
 
+def _transform(read: list[Tensor | None], made: list[Tensor | None], _: int) -> tuple[int, ...]:
+    """SignalRfft: its input padded to the length of the transform, half of which and one complex numbers it makes."""
+    result = made[0]
+    if not read or result is None or not result.shape:
+        return ()
+    return (_ELEMENT.get(result.dtype, 4) * max(result.shape[-1] - 2, 0),)
+
+
+def _detected(read: list[Tensor | None], made: list[Tensor | None], _: int) -> tuple[int, ...]:
+    """TFLite_Detection_PostProcess: numbers of boxes and classes, and of boxes for each detection that there may be."""
+    ends = [tensor.shape for tensor in (*read[:2], *made[:1]) if tensor is not None]
+    if [len(shape) for shape in ends] != [3, 3, 3]:
+        return ()
+    boxes, classes, most = ends[0][1], ends[1][2], ends[2][1]
+    sizes = (16 * boxes, 4 * ends[1][1] * classes, 4 * boxes, 4 * boxes, *(4 * most * boxes,) * 2, 4 * boxes)
+    return (boxes, *sizes, 4 * most * boxes, 4 * max(classes - 1, most) * boxes, 4 * min(boxes, most) * boxes)
+
+
 _RULES: Final[Mapping[str, Callable[[list[Tensor | None], list[Tensor | None], int], tuple[int, ...]]]] = {
     "ADD_N": _pointers,
     "CONV_2D": _unpacked,
@@ -163,6 +202,8 @@ _RULES: Final[Mapping[str, Callable[[list[Tensor | None], list[Tensor | None], i
     "REDUCE_MAX": _places,
     "REDUCE_MIN": _places,
     "SUM": _sums,
+    "SignalRfft": _transform,
+    "TFLite_Detection_PostProcess": _detected,
     "SVDF": _svdf,
     "TRANSPOSE_CONV": _transposed,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,

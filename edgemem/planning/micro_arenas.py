@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError
 from edgemem.formats.offline_allocation import micro_offsets, micro_refusal
+from edgemem.model.resource_variables import all_operators
 from edgemem.planning.micro_regions import memories_of
 from edgemem.records.micro_arena import predicted_arena
 from edgemem.records.micro_builds import build_of
+from edgemem.records.micro_custom import is_counted
 from edgemem.records.micro_tail import has_tail
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from edgemem.formats import Model
@@ -32,12 +35,14 @@ class MicroArenas:
         planned: with the offsets of the plan.
         memories: where head and tail are, on a device with several regions.
         regions: the names of these.
+        uncounted: operators whose kernels keep memory in the tail that is not known.
     """
 
     own: MicroArena
     planned: MicroArena
     memories: MicroMemories | None = None
     regions: tuple[str, ...] = ()
+    uncounted: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Arena, head and tail, before -> after, in two lines for people; in which regions, and what goes wrong."""
@@ -51,6 +56,9 @@ class MicroArenas:
 
     @property
     def _warning(self) -> str:
+        if self.uncounted:
+            names = join_names(self.uncounted)
+            return f"\nthe tail is larger: what the kernels of {names} keep is not known; measure it with edgemem size"
         if not self.own.head.is_overwritten:
             return ""
         return "\nwithout a plan results are wrong: a kernel writes behind its workspace, onto a tensor in use"
@@ -89,4 +97,6 @@ def micro_arenas(model: Model | None, planset: PlanSet) -> MicroArenas | None:
         return None
     graph, build = model.graph(), build_of(target)
     own, planned = (predicted_arena(graph, places, build) for places in ({}, offsets))
-    return MicroArenas(own, planned, memories_of(planset, graph), tuple(region.name for region in target.regions))
+    regions = tuple(region.name for region in target.regions)
+    uncounted = tuple(sorted({op.type for _, op in all_operators(graph) if not is_counted(op.type)}))
+    return MicroArenas(own, planned, memories_of(planset, graph), regions, uncounted)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from edgemem.records.micro_custom import CUSTOM
 from edgemem.records.sizes import padded
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def options_alignment(kind: str, build: MicroBuild) -> int:
 
 def structures_of(kind: str, build: MicroBuild) -> tuple[int, int]:
     """Bytes of the options of operators of a kind, such as `ADD`, and of their kernel's structure."""
-    found = _STRUCTURES.get(kind, _UNKNOWN)
+    found = _STRUCTURES.get(kind, (0, _UNKNOWN[1]) if kind in CUSTOM else _UNKNOWN)
     if build.pointer > _DEVICE.pointer:
         found = _WIDE.get(kind, found)
     if build.is_package:

@@ -1,9 +1,10 @@
 """TensorFlow Lite Micro on a device with several memories: which holds the head, and which the tail.
 
-All tensors and workspace lie in the head, which is one piece of memory, so that none of them can lie elsewhere than the
-others. The tail may be in another memory: `MicroAllocator::Create` takes a persistent arena for it and a non-persistent
-one for the head. The allocator of such a pair takes 12 bytes more of the tail with 32-bit pointers, 16 with 64 (read in
-tflite-micro 90b983c2b3f1: an allocator for each arena instead of one for both).
+The planner that obeys the offsets in a file puts all tensors and workspace into one head. (A `MicroMemoryPlanner` of
+the firmware's own may put them into several memories; nothing here makes one.) The tail may be in another memory:
+`MicroAllocator::Create` takes a persistent arena for it and a non-persistent one for the head. The allocator of such
+a pair takes 12 bytes more of the tail with 32-bit pointers, 16 with 64 (read in tflite-micro 90b983c2b3f1: an
+allocator for each arena instead of one for both).
 """
 
 from __future__ import annotations

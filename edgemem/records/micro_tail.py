@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from edgemem.model.micro_workspace import workspace_of
 from edgemem.model.resource_variables import variable_of, variables_of
 from edgemem.records.micro_builds import options_alignment, structures_of
+from edgemem.records.micro_custom import custom_sizes
 from edgemem.records.sizes import padded, tensor_bytes
 from edgemem.targets import BUILT_IN
 
@@ -177,6 +178,10 @@ def workspace_pieces(operators: Iterable[tuple[Graph, Op]], build: MicroBuild) -
 
 def _kernel_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
     """What an operator's kernel allocates for good."""
+    custom = custom_sizes(graph, op, build.pointer)
+    if custom is not None:
+        yield from custom
+        return
     first = graph.tensors[op.inputs[0]].dtype if op.inputs and op.inputs[0] >= 0 else ""
     if op.type not in _QUANTISED or first in _INTEGERS:
         yield structures_of(op.type, build)[1]
@@ -190,6 +195,8 @@ def _kernel_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
             yield _PRODUCT
     if op.type == "SOFTMAX" and first == "int16":
         yield from (_TABLE,) * 2
+    if not op.outputs or op.outputs[0] < 0:
+        return
     if op.type == _LSTM and is_cmsis and first in _SUMS:  # of each row of weights
         yield from (_SUMS[first] * graph.tensors[op.outputs[0]].shape[-1],) * 8
     if op.type in _COPIED:
@@ -201,7 +208,7 @@ def _variable_sizes(operators: Iterable[tuple[Graph, Op]]) -> Iterator[int]:
     found = set()
     for graph, op in operators:
         variable = variable_of(graph, op) if op.type == "ASSIGN_VARIABLE" else ""
-        if variable and variable not in found:
+        if variable and variable not in found and len(op.inputs) > 1:
             found.add(variable)
             yield tensor_bytes(graph.tensors[op.inputs[1]], BUILT_IN["tflm"], "nhwc")
 
@@ -209,7 +216,7 @@ def _variable_sizes(operators: Iterable[tuple[Graph, Op]]) -> Iterator[int]:
 def _transposed_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
     """Operands of a product that are kept transposed, each with its tensor and dimensions."""
     for index, is_kept in zip(op.inputs, (op.attributes.get("adj_x"), not op.attributes.get("adj_y")), strict=False):
-        if is_kept:
+        if is_kept and index >= 0:
             tensor = graph.tensors[index]
             yield from (build.tensor, 4 + 4 * len(tensor.shape), tensor_bytes(tensor, BUILT_IN["tflm"], "nhwc"))
 

@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from edgemem.report.offsets import best_offsets
 from edgemem.report.regions import region_uses
+from edgemem.report.taken_names import is_taken
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
 
 __all__ = ["as_c_header", "comment", "identifier", "kernel_warning", "prefix_of", "quoted", "region_macros"]
-
-# Of C and C++, in lower case: other identifiers of a name are in capitals.
-_WORDS: Final = """
-    alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break case catch
-    char char8_t char16_t char32_t class co_await co_return co_yield compl concept const consteval constexpr constinit
-    const_cast continue contract_assert decltype default delete do double dynamic_cast else enum explicit export extern
-    false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq
-    private protected public reflexpr register reinterpret_cast requires restrict return short signed sizeof static
-    static_assert static_cast struct switch synchronized template this thread_local throw true try typedef typeid
-    typename typeof typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
-"""
-# Of the C library: an array of that name would not compile, or take a function's place in the program.
-_FUNCTIONS: Final = """
-    abort abs acos acosh asctime asin asinh assert atan atanh atexit atof atoi atol bcmp bcopy bsearch bzero cabs calloc
-    carg cbrt ceil cexp cimag clock clog close conj copysign cos cosh cpow creal csin csqrt ctan ctime difftime div erf
-    erfc errno exit exp expm1 fabs fclose fdim feof ferror ffs fflush floor fma fmax fmin fmod fopen fork fprintf fputc
-    fputs fread free frexp fseek ftell fwrite gamma getc getchar getenv gets gmtime hypot index isalnum isalpha isascii
-    isblank iscntrl isdigit isgraph islower isprint ispunct isspace isupper j0 j1 jn kill labs ldexp ldiv lgamma link
-    llabs localtime log log10 log1p log2 logb longjmp lrint lround main malloc memchr memcmp memcpy memmove memset
-    mktime modf nan nearbyint nextafter offsetof open perror pipe pow printf putc putchar puts qsort raise rand read
-    realloc remainder remove rename rewind rindex rint round scanf select setjmp signal significand sin sincos sinh
-    sleep sprintf sqrt srand stat stderr stdin stdout stpcpy strcat strchr strcmp strcpy strcspn strdup strlen strncat
-    strncmp strncpy strstr strtod strtok strtol system tan tanh tgamma time toascii tolower toupper trunc ungetc unlink
-    wait write y0 y1 yn
-"""
-_KEYWORDS: Final = frozenset((*_WORDS.split(), *_FUNCTIONS.split()))
 
 
 def as_c_header(planset: PlanSet, name: str) -> str:
@@ -107,14 +82,12 @@ def identifier(text: str) -> str:
 def prefix_of(name: str) -> str:
     """An identifier for C and C++ that is made of a name and that other identifiers may begin with.
 
-    It is no keyword, no name of the C library's, and not one of those that C keeps for itself. Without a name it is
-    `model`.
+    It is none that is taken (`edgemem.report.taken_names`). Without a name it is `model`.
     """
     made = identifier(name)
     if not made.strip("_"):
         return "model"
-    is_reserved = made in _KEYWORDS or made.endswith("_t") or made.startswith("__") or re.match(r"_[A-Z]", made)
-    return f"model_{made.lstrip('_')}" if is_reserved else f"_{made}" if made[0].isdigit() else made
+    return f"model_{made.lstrip('_')}" if is_taken(made) else f"_{made}" if made[0].isdigit() else made
 
 
 def comment(text: str) -> str:

@@ -7,36 +7,31 @@ template.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import UnsupportedError
 from edgemem.report.c_header import comment, identifier, prefix_of, quoted
+from edgemem.report.firmware_self_test import SelfTest, self_test_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["FIRMWARE_FORMS", "Firmware", "SelfTest", "as_c_array", "firmware_files"]
+__all__ = ["FIRMWARE_FORMS", "Firmware", "SelfTest", "as_c_array", "common_name", "firmware_files"]
 
 _BYTES_A_LINE: Final = 12
+_ESP: Final = "esp-nn"
+# What the resolver of ESPHome's streaming_model.cpp has. ESPHome builds esp-tflite-micro 1.3.3, with an earlier ESP-NN.
+_ESPHOME: Final = frozenset(
+    (
+        *("CallOnce", "VarHandle", "Reshape", "ReadVariable", "StridedSlice", "Concatenation", "AssignVariable"),
+        *("Conv2D", "Mul", "Add", "Mean", "FullyConnected", "Logistic", "Quantize", "DepthwiseConv2D"),
+        *("AveragePool2D", "MaxPool2D", "Pad", "Pack", "SplitV"),
+    )
+)
+_ARENA: Final = "tensor_arena", "TENSOR_ARENA_SIZE"
 _ALIGNMENT: Final = 16  # TensorFlow Lite Micro wants the model and the arena at multiples of it
-
-
-@dataclass(frozen=True, slots=True)
-class SelfTest:
-    """One run whose outputs are known.
-
-    Attributes:
-        kinds: of each input (`edgemem.runtime.tflm.self_test.kind_of`).
-        digest: FNV-1a in 64 bits of the bytes of all outputs.
-        seed: of its inputs.
-        is_blind: whether other inputs gave the same outputs.
-    """
-
-    kinds: tuple[int, ...]
-    digest: int
-    seed: int = 1
-    is_blind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +41,9 @@ class Firmware:
     Attributes:
         name: of the model; it becomes the prefix of every identifier.
         content: the .tflite file.
-        arena: bytes of the tensor arena; rounded up to a multiple of 16.
+        arena: bytes of the tensor arena with pointers of 64 bits; rounded up to a multiple of 16.
+        device: the same with pointers of 32 bits, for the kernels that the plan is for; 0: as `arena`.
+        by_kernels: the same for each kernel profile, where the plan is for any kernels.
         about: one line on the plan and on how the arena's size was found.
         warning: one line on what the plan is not right for (`kernel_warning`), or "".
         kernels: the kernel profile that the plan is for, with its version; "" for any kernels.
@@ -72,6 +69,8 @@ class Firmware:
     shared_arena: str = ""
     places: tuple[str, ...] = ()
     persistent: int = 0
+    device: int = 0
+    by_kernels: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def prefix(self) -> str:
@@ -86,7 +85,21 @@ class Firmware:
     @property
     def arena_size(self) -> int:
         """Bytes of the arena, a multiple of 16."""
-        return -(-self.arena // _ALIGNMENT) * _ALIGNMENT
+        return _padded(self.arena)
+
+    @property
+    def device_size(self) -> int:
+        """Bytes of the arena with pointers of 32 bits, a multiple of 16."""
+        return _padded(self.device or self.arena)
+
+    def device_size_for(self, library: str) -> int:
+        """The same for a library of kernels, such as `esp-nn`, on all of its processors."""
+        sizes = [size for profile, size in self.by_kernels.items() if profile.startswith(library)]
+        return max([self.device_size, *map(_padded, sizes)])
+
+
+def _padded(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
 def as_c_array(models: Sequence[Firmware]) -> str:
@@ -102,6 +115,26 @@ def firmware_files(models: Sequence[Firmware], form: str) -> dict[str, bytes]:
     return {path: text.encode() if isinstance(text, str) else text for path, text in _FORMS[form](models).items()}
 
 
+def common_name(models: Sequence[Firmware]) -> str:
+    """An identifier that the sources of two of the models would both define; "" if there is none.
+
+    That of the arena, which they share, is none of these.
+    """
+    seen: set[str] = set()
+    for model in models:
+        alone = replace(model, content=b"", shared_arena="", about="", warning="", kernels="")
+        text = f"{_declarations(alone)} {_definitions(alone, has_arena=False)} {alone.prefix}_model"
+        beginnings = alone.prefix, alone.prefix.upper()
+        found = {word for word in re.findall(r"\w+", text) if word.startswith(beginnings)}
+        found |= {word.lower() for word in found}  # folders and file names, where case does not count
+        found -= {f"{beginning}_{end}" for beginning, end in zip(beginnings, _ARENA, strict=True)}
+        common = sorted(seen & found, key=lambda word: (len(word), word))
+        if common:
+            return common[0]
+        seen |= found
+    return ""
+
+
 def _sources(models: Sequence[Firmware], folder: str = "") -> dict[str, str | bytes]:
     files: dict[str, str | bytes] = {}
     for k, model in enumerate(models):
@@ -112,7 +145,8 @@ def _sources(models: Sequence[Firmware], folder: str = "") -> dict[str, str | by
 
 
 def _espidf(models: Sequence[Firmware]) -> dict[str, str | bytes]:
-    """A component of ESP-IDF."""
+    """A component of ESP-IDF, which builds ESP-NN's kernels."""
+    models = [replace(model, device=model.device_size_for(_ESP)) for model in models]
     files = " ".join(f'"{model.prefix}_model.c"' for model in models)
     cmake = f'idf_component_register(SRCS {files} INCLUDE_DIRS ".")\n'
     manifest = 'dependencies:\n  espressif/esp-tflite-micro: "*"\n'
@@ -142,9 +176,15 @@ def _zephyr(models: Sequence[Firmware]) -> dict[str, str | bytes]:
 def _esphome(models: Sequence[Firmware]) -> dict[str, str | bytes]:
     """A model of ESPHome's micro_wake_word, with its manifest; thresholds are those of its documentation.
 
-    Raises UnsupportedError for two arenas.
+    ESPHome builds ESP-NN's kernels, and has a resolver of its own. Raises UnsupportedError for two arenas, and for
+    operators that the resolver does not have.
     """
     (firmware,) = models
+    missing = sorted({*firmware.others, *(adder.removeprefix("Add") for adder in firmware.adders)} - _ESPHOME)
+    if missing:
+        raise UnsupportedError(
+            f"ESPHome's micro_wake_word has no {', '.join(missing)}; export with -f espidf for a firmware of your own"
+        )
     if firmware.persistent:
         raise UnsupportedError("ESPHome has one arena, and the plan has two; plan for a target with one region")
     file = f"{firmware.prefix}.tflite"
@@ -152,14 +192,13 @@ def _esphome(models: Sequence[Firmware]) -> dict[str, str | bytes]:
         "probability_cutoff": 0.97,
         "sliding_window_size": 5,
         "feature_step_size": 10,
-        "tensor_arena_size": firmware.arena_size,
+        "tensor_arena_size": firmware.device_size_for(_ESP),
         "minimum_esphome_version": "2024.7.0",
     }
     manifest = {
         "type": "micro",
         "wake_word": firmware.name,
         "author": "",
-        "website": "",
         "model": file,
         "trained_languages": [],
         "version": 2,
@@ -199,9 +238,9 @@ extern "C" {{
 #define {upper}_ALIGNED _Alignas({_ALIGNMENT})
 #endif
 
-/* Other kernels may ask for more workspace: interpreter.arena_used_bytes() tells what is in use. */
-#define {arena_size} {firmware.arena_size}
-{_places(firmware)}#define {upper}_KERNELS {quoted(kernels)}
+/* For {comment(firmware.kernels or "reference kernels")}. Other kernels may ask for more workspace: define it
+   then, or plan for their profile. interpreter.arena_used_bytes() tells what is in use.{_other_kernels(firmware)} */
+{_arena_size(firmware, arena_size)}{_places(firmware)}#define {upper}_KERNELS {quoted(kernels)}
 /* What MicroMutableOpResolver and MicroResourceVariables::Create want to know. */
 #define {upper}_OPERATORS {len(firmware.adders) + len(firmware.others)}
 #define {upper}_RESOURCE_VARIABLES {firmware.variables}
@@ -213,10 +252,27 @@ extern uint8_t {arena}_tensor_arena[{arena_size}];
 #ifdef __cplusplus
 }}  // extern "C"
 {_resolver(firmware)}#endif
-{_self_test(firmware)}
+{self_test_source(prefix, firmware.self_test) if firmware.self_test else ""}
 #endif  /* {upper}_MODEL_H_ */
 """
     return "\n".join(line.rstrip() for line in parts.split("\n"))
+
+
+def _arena_size(firmware: Firmware, macro: str) -> str:
+    if firmware.device_size == firmware.arena_size or firmware.places:
+        size = f"#define {macro} {firmware.arena_size}\n"
+    else:
+        size = (
+            f"#if UINTPTR_MAX > 0xffffffffu\n#define {macro} {firmware.arena_size}\n"
+            f"#else\n#define {macro} {firmware.device_size}\n#endif\n"
+        )
+    return f"#ifndef {macro}\n{size}#endif\n"
+
+
+def _other_kernels(firmware: Firmware) -> str:
+    sizes = {kernels: _padded(size) for kernels, size in firmware.by_kernels.items()}
+    more = [f"{size} for {kernels}" for kernels, size in sizes.items() if size > firmware.device_size]
+    return f"\n   With pointers of 32 bits: {', '.join(more)}." if more else ""
 
 
 def _definitions(firmware: Firmware, has_arena: bool) -> str:
@@ -273,65 +329,4 @@ def _resolver(firmware: Firmware) -> str:
 bool {firmware.prefix}_add_operators(Resolver &resolver) {{
 {unused}  return {calls};
 }}
-"""
-
-
-def _self_test(firmware: Firmware) -> str:
-    if firmware.self_test is None:
-        return ""
-    prefix, upper, test = firmware.prefix, firmware.prefix.upper(), firmware.self_test
-    kinds = ", ".join(str(kind) for kind in test.kinds)
-    text = "Other inputs of this kind gave the same outputs: to pass tells little. Test it with inputs of yours, too."
-    blind = f"\n   {text}" if test.is_blind else ""
-    return f"""
-/* The self-test: pseudo-random inputs, and a digest of the outputs that they have with reference kernels. Kernels that
-   round in another way give another digest; int8 ones mostly do not.{blind} */
-#define {upper}_SELF_TEST_SEED {test.seed}u
-#define {upper}_SELF_TEST_DIGEST UINT64_C(0x{test.digest:016x})
-#define {upper}_DIGEST_START UINT64_C(0xcbf29ce484222325)
-
-/* Fills an input. `kind` is 0 for any bytes, 4 for float32; of other types each element, of -kind bytes, is 0 or 1. */
-static inline void {prefix}_self_test_fill(void *input, size_t size, int kind, uint32_t *state) {{
-  const size_t step = kind == 0 ? 1u : (size_t)(kind < 0 ? -kind : kind);
-  uint8_t *const bytes = (uint8_t *)input;
-  for (size_t i = 0; i + step <= size; i += step) {{
-    *state = *state * 1664525u + 1013904223u;
-    const uint8_t drawn = (uint8_t)(*state >> 24);
-    if (kind == 4) {{
-      const float value = (float)((int)drawn - 128) / 128.0f;
-      memcpy(bytes + i, &value, sizeof value);
-    }} else {{
-      memset(bytes + i, 0, step);
-      bytes[i] = kind == 0 ? drawn : (uint8_t)(drawn & 1u);
-    }}
-  }}
-}}
-
-/* FNV-1a of the outputs, one after the other; it begins with {upper}_DIGEST_START. */
-static inline uint64_t {prefix}_digest(uint64_t digest, const void *output, size_t size) {{
-  const uint8_t *const bytes = (const uint8_t *)output;
-  for (size_t i = 0; i < size; ++i) digest = (digest ^ bytes[i]) * UINT64_C(0x100000001b3);
-  return digest;
-}}
-
-#ifdef __cplusplus
-// Runs a tflite::MicroInterpreter once, before all other runs. False: it computes something else here. A model with
-// state has run one step then: call interpreter.Reset().
-template <typename Interpreter>
-bool {prefix}_self_test(Interpreter &interpreter) {{
-  const int kinds[] = {{{kinds or "0"}}};
-  uint32_t state = {upper}_SELF_TEST_SEED;
-  for (size_t k = 0; k < interpreter.inputs_size(); ++k) {{
-    auto *const tensor = interpreter.input(k);
-    {prefix}_self_test_fill(tensor->data.data, tensor->bytes, kinds[k], &state);
-  }}
-  if (interpreter.Invoke() != 0) return false;
-  uint64_t digest = {upper}_DIGEST_START;
-  for (size_t k = 0; k < interpreter.outputs_size(); ++k) {{
-    auto *const tensor = interpreter.output(k);
-    digest = {prefix}_digest(digest, tensor->data.data, tensor->bytes);
-  }}
-  return digest == {upper}_SELF_TEST_DIGEST;
-}}
-#endif
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError
+from edgemem.formats.workspace import graph_under
 from edgemem.passes.protocol import sampled_graphs
 from edgemem.passes.splitting.choice import find_splits
 from edgemem.runtime.split_pass import SplitOperators
@@ -54,7 +55,7 @@ def split_candidates(shop: Workshop, base: Branch, level: str = "", *, halves: b
         halves: without a budget, parts that save half as much are another candidate.
     """
     (graph, *others), limits = sampled_graphs(base.model), shop.limits
-    before = peak_of(graph, base.target)
+    before = peak_of(graph_under(base.model, base.target) if base.target.scratch == "tflm" else graph, base.target)
     tried: set[tuple[SplitStage, ...]] = set()
 
     def made_for(goal: int) -> Candidate | None:

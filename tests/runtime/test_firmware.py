@@ -16,7 +16,7 @@ from edgemem import api, planfile
 from edgemem.commands.firmware import firmware_of
 from edgemem.model.graph import Graph, Tensor
 from edgemem.records.micro_arena import predicted_arena
-from edgemem.records.micro_builds import INSTALLED
+from edgemem.records.micro_builds import INSTALLED, build_of
 from edgemem.report.firmware import Firmware, SelfTest, as_c_array
 from edgemem.runtime.tflm.execution import execute, is_installed
 from edgemem.runtime.tflm.self_test import kind_of, self_test_inputs, self_test_run
@@ -31,8 +31,11 @@ from tests.tflite_models import M, O, S, T, build, floats, up16
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from edgemem.targets import Target
+
 needs_tflm = pytest.mark.skipif(not is_installed(), reason="tflite-micro is not installed")
 STRICT = ("-Wall", "-Wextra", "-Werror")
+ESP_NN = ("esp-nn", "esp-nn-esp32s3", "esp-nn-esp32p4")
 FORMS = ("espidf", "arduino", "zephyr")
 # A stand-in for TensorFlow Lite Micro's classes: as many operators as there is room for, and given outputs.
 CLASSES = """
@@ -122,6 +125,33 @@ def test_one_file_compiles(tmp_path: Path) -> None:
     compile_all(out)
 
 
+def arena_of(model: TfliteConverter, target: Target) -> int:
+    return predicted_arena(model.graph(), model.offline(), build_of(target)).total
+
+
+def test_the_arena_is_that_of_the_device(tmp_path: Path) -> None:
+    """With 32-bit pointers it is what is predicted there, and the header says what other kernels need."""
+    path, out = planned("keyword spotting", tmp_path), tmp_path / "m.h"
+    assert edgemem("export", "-f", "c-array", path, "-o", out).exit_code == 0
+    model, text = TfliteConverter.from_bytes(path.read_bytes()), out.read_text()
+    sizes = [int(line.split()[-1]) for line in text.splitlines() if line.startswith("#define M_TENSOR_ARENA_SIZE ")]
+    assert sizes[1] == up16(arena_of(model, BUILT_IN["tflm"])) < sizes[0]
+    for kernels in ("cmsis-nn-dsp", "esp-nn-esp32s3"):
+        needed = up16(arena_of(model, replace(BUILT_IN["tflm"], kernels=kernels)))
+        assert needed <= sizes[1] or f"{needed} for {kernels}" in text
+
+
+def test_esphome_has_no_other_operators(tmp_path: Path) -> None:
+    path = planned("tflm_sine_float", tmp_path)
+    assert edgemem("export", "-f", "esphome", path, "-o", tmp_path / "right").exit_code == 0
+    graph = S([T("x", shape=(1, 4)), T("y", shape=(1, 4))], [O("EXP", (0,), (1,))], (0,), (1,))
+    (tmp_path / "exp.tflite").write_bytes(build(M([graph])))
+    assert edgemem("plan", tmp_path / "exp.tflite", "-o", tmp_path / "other.tflite").exit_code == 0
+    refused = edgemem("export", "-f", "esphome", tmp_path / "other.tflite", "-o", tmp_path / "wrong")
+    assert refused.exit_code != 0
+    assert "has no Exp" in " ".join(refused.output.split())
+
+
 def test_a_manifest_of_esphome_has_the_arena(tmp_path: Path) -> None:
     path, out = planned("mean", tmp_path), tmp_path / "out"
     assert edgemem("export", "-f", "esphome", path, "-o", out).exit_code == 0
@@ -131,11 +161,9 @@ def test_a_manifest_of_esphome_has_the_arena(tmp_path: Path) -> None:
     model = TfliteConverter.from_bytes((out / "m.tflite").read_bytes())
     assert model.offline()
     assert model.plan() is None
-    if is_installed():
-        graph = model.graph()
-        execute(
-            model.content(), [np.ones((1, 5, 6, 3), "f4")[:1].repeat(2, 0)], outputs=len(graph.outputs), arena=arena
-        )
+    needed = [arena_of(model, replace(BUILT_IN["tflm"], kernels=kernels)) for kernels in ESP_NN]
+    assert max(needed) <= arena < max(needed) + 16
+    assert "website" not in manifest  # which ESPHome wants to be an address
     assert arena == up16(arena)
 
 

@@ -177,3 +177,17 @@ def test_the_verb_refuses_what_has_no_operators(tflite: Path) -> None:
 def test_an_alignment_counts(tflite: Path) -> None:
     expected = 4096 + 1024 + 256  # the last one needs no padding
     assert library.order(tflite, target="generic", alignment=1024).peak == expected
+
+
+def test_json_is_json_where_a_file_is_written(tflite: Path, tmp_path: Path) -> None:
+    done = edgemem("shrink", tflite, "-t", "generic", "--json", "-o", tmp_path / "once.tflite")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["model"] == str(tflite)
+    assert (tmp_path / "once.tflite").exists()
+
+
+def test_a_saving_says_what_it_is_relative_to(tflite: Path) -> None:
+    """With a kernel profile the first row has results over inputs already."""
+    done = edgemem("shrink", tflite, "-t", "tflm", "--kernels", "tflm-reference")
+    assert done.exit_code == 0
+    assert " less than with overlap alone, with order and overlap" in done.output.splitlines()[0]

@@ -19,7 +19,7 @@ from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.report.c_header import as_c_header, comment, identifier, prefix_of
 from edgemem.report.document import document
-from edgemem.report.firmware import Firmware, as_c_array
+from edgemem.report.firmware import Firmware, SelfTest, as_c_array, common_name
 from edgemem.report.svg import as_svg
 from edgemem.report.tflm_bufferplan import as_tflm_bufferplan
 
@@ -137,6 +137,39 @@ def test_a_prefix_is_an_identifier_of_both_languages(name: str, tmp_path: Path) 
     source = as_c_array([Firmware(name, b"TFL3", 64, f"{name} */ #error \\", kernels=name)])
     compiled(source, ".c", tmp_path)
     compiled(source, ".cpp", tmp_path)
+
+
+HEADERS = "".join(
+    f"#include <{name}.h>\n" for name in ("stdlib", "stdio", "string", "math", "time", "unistd", "signal", "sys/socket")
+)
+TAKEN = (
+    *("NULL", "std", "tflite", "linux", "unix", "alarm", "listen", "accept", "random", "atan2", "sinf", "strspn"),
+    *("snprintf", "access", "pause", "swab", "environ", "INT8_MAX", "EOF", "strtok_r", "M_PI"),
+)
+
+
+@pytest.mark.parametrize("name", [*TAKEN, "wake_word", "person", "uint8", "size", "data"])
+def test_a_prefix_is_no_name_of_a_header(name: str, tmp_path: Path) -> None:
+    source = HEADERS + as_c_array([Firmware(name, b"TFL3", 64, name)])
+    compiled(source.replace("#include", "#define _GNU_SOURCE\n#include", 1), ".c", tmp_path)
+    compiled(source + "namespace tflite { class MicroInterpreter; }\n", ".cpp", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["alexa", "classifier", "photo", "wake_word", "vww_96", "x", "model"])
+def test_other_names_stay_as_they_are(name: str) -> None:
+    assert prefix_of(name) == name
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "common"),
+    [
+        *(("a-b", "a_b", "a_b"), ("Foo", "foo", "foo"), ("x", "x_len", "x_len"), ("x_digest", "x", "x_digest")),
+        *(("x", "x_self_test", "x_self_test"), ("x", "y", ""), ("kws", "kws_small", "")),
+    ],
+)
+def test_two_models_have_no_name_in_common(first: str, second: str, common: str) -> None:
+    models = [Firmware(name, b"TFL3", 64, name, self_test=SelfTest((0,), 1)) for name in (first, second)]
+    assert common_name(models) == common
 
 
 def test_an_svg_is_well_formed_and_holds_the_names_as_text() -> None:

@@ -248,7 +248,10 @@ class _Writer:
 
     def _inputs(self, op: Op) -> Any:
         """The inputs of an operator, with the constants that its attributes or shapes say in place of absent ones."""
-        inputs, shape = list(op.inputs), self._new.tensors[op.outputs[0]].shape
+        inputs = list(op.inputs)
+        if not op.outputs or op.outputs[0] < 0:  # such as ASSIGN_VARIABLE
+            return np.array(inputs, "<i4")
+        shape = self._new.tensors[op.outputs[0]].shape
         if op.type == "SLICE" and len(inputs) == 1:
             inputs += [self._numbers(op, name, (len(shape),)) for name in ("begin", "size")]
         elif op.type in _PADDINGS and (len(inputs) == 1 or inputs[1] < 0):

@@ -18,6 +18,8 @@ import numpy as np
 
 from edgemem.errors import TilingError, UnsupportedError
 from edgemem.model.graph import Graph, Op
+from edgemem.model.micro_workspace import with_workspace
+from edgemem.model.steps import steps_of
 from edgemem.passes.splitting.split import check_sizes, find_region, split
 from edgemem.passes.splitting.stage import SplitStage
 from edgemem.records.lifetime import lifetimes
@@ -77,13 +79,14 @@ def find_splits(
     """
     if target.layer_rows:
         raise UnsupportedError(f"the target {target.name!r} gives every part whole layers, which costs what parts save")
+    graph = _with_workspace(graph, target)
     before = peak_of(graph, target)
     if budget is not None and before <= budget:
         return SplitChoice((), before)
     stages = _Search(graph, target, others).stages(budget or 0, among)
     if not stages:
         return SplitChoice((), before)
-    peak = peak_of(split(graph, stages).graph, target)
+    peak = peak_of(_with_workspace(split(graph, stages).graph, target), target)
     return SplitChoice(stages, peak) if peak < before or among is not None else SplitChoice((), before)
 
 
@@ -97,9 +100,8 @@ class _Search:
         count = len(graph.ops)
         # Bytes alive both at an operator and at the one before it.
         self._across = np.zeros(count + 1, np.int64)
-        for first, last, size in zip(
-            problem.first_op.tolist(), problem.last_op.tolist(), problem.size.tolist(), strict=True
-        ):
+        ends = (np.searchsorted(_last_steps(graph, target), steps) for steps in (problem.first_op, problem.last_op))
+        for first, last, size in zip(*(end.tolist() for end in ends), problem.size.tolist(), strict=True):
             self._across[first + 1 : last + 1] += size
         self._windows: dict[tuple[int, int], _Window] = {}
         self._known: dict[tuple[object, ...], SplitStage] = {}  # surroundings -> a stage counted from the operator
@@ -107,8 +109,6 @@ class _Search:
 
     def stages(self, budget: int, among: Collection[int] | None) -> tuple[SplitStage, ...]:
         """Stages that bring every operator as low as the highest that remains, or to the budget."""
-        if len(self._breadths) != len(self._graph.ops):
-            return ()  # operators with bodies take more than one step
         left = self._breadths.copy()
         if among is not None:
             left[[k for k in range(len(left)) if k not in among]] = 0
@@ -222,9 +222,27 @@ class _Search:
 
 
 def _breadths(graph: Graph, target: Target) -> NDArray[np.int64]:
-    """Bytes alive at each operator."""
+    """Bytes alive at each operator, and in its bodies."""
     found = operator_breadths(lifetimes(graph, target).problem)
-    return np.append(found, np.zeros(max(len(graph.ops) - len(found), 0), np.int64))
+    ends = _last_steps(graph, target)
+    if not ends:
+        return np.zeros(0, np.int64)
+    found = np.append(found, np.zeros(max(ends[-1] + 1 - len(found), 0), np.int64))
+    return np.maximum.reduceat(found, [0, *(end + 1 for end in ends[:-1])])
+
+
+def _with_workspace(graph: Graph, target: Target) -> Graph:
+    """The graph with the workspace of its operators, where the target counts what follows from their shapes.
+
+    Parts have less of it than the operator that they are of.
+    """
+    return with_workspace(graph, target.pointer_bytes, target.kernels) if target.scratch == "tflm" else graph
+
+
+def _last_steps(graph: Graph, target: Target) -> list[int]:
+    """The step of each operator, which is behind those of its bodies."""
+    steps = steps_of(graph, bodies=target.bodies == "inline")
+    return [number for number, step in enumerate(steps) if step.depth == 0]
 
 
 class _Window:
@@ -266,7 +284,7 @@ class _Window:
         """Most bytes alive while the stage runs; None where it cannot be."""
         moved = replace(stage, first=stage.first - self._first + 1, last=stage.last - self._first + 1)
         try:
-            made = split(self._graph, [moved]).graph
+            made = _with_workspace(split(self._graph, [moved]).graph, self._target)
         except TilingError:
             return None
         return int(_breadths(made, self._target)[1:-1].max()) + self._more

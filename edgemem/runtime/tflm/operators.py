@@ -7,6 +7,7 @@ A graph that they allow may be refused all the same, for other reasons; one that
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from edgemem.formats.claims import Refusal
@@ -23,8 +24,9 @@ __all__ = ["TYPES", "micro_graph_refusal", "resolver_calls", "wrong_by_itself"]
 # Operator -> element types of the tensor that decides which kernel runs; no types: whatever has a size.
 _ROWS: Final = """
     : ASSIGN_VARIABLE BROADCAST_ARGS BROADCAST_TO CALL_ONCE IF READ_VARIABLE RESHAPE SHAPE SQUEEZE VAR_HANDLE WHILE
-    : CIRCULAR_BUFFER Delay Energy FilterBank FilterBankLog FilterBankSpectralSubtraction FilterBankSquareRoot Framer
-    : OverlapAdd PCAN SignalFftAutoScale SignalIrfft SignalRfft Stacker TFLM_DECODE TFLite_Detection_PostProcess Window
+    : CIRCULAR_BUFFER SignalDelay SignalEnergy SignalFftAutoScale SignalFilterBank SignalFilterBankLog
+    : SignalFilterBankSpectralSubtraction SignalFilterBankSquareRoot SignalFramer SignalIrfft SignalOverlapAdd
+    : SignalPCAN SignalRfft SignalStacker SignalWindow TFLM_DECODE TFLite_Detection_PostProcess
     float32: CEIL EXP FLOOR FLOOR_DIV FLOOR_MOD L2_POOL_2D ROUND
     bool: LOGICAL_AND LOGICAL_NOT LOGICAL_OR
     float32 int8: ADD_N BATCH_TO_SPACE_ND DEPTH_TO_SPACE ELU HARD_SWISH L2_NORMALIZATION LOG_SOFTMAX NEG
@@ -63,6 +65,15 @@ _SIZES: Final[Mapping[str, tuple[int, ...]]] = {
 _OF_SHAPES: Final = frozenset({"SHAPE", "RANK", "ZEROS_LIKE"})  # their results depend on sizes alone
 
 
+# Kernels that loop over the images of their input, and over the elements of their input, whatever their result's shape.
+_BY_IMAGE: Final = frozenset({"AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D"})
+_BY_ELEMENT: Final = frozenset(
+    (
+        *("ABS", "CAST", "CEIL", "COS", "DEQUANTIZE", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LEAKY_RELU", "LOG"),
+        *("LOGISTIC", "NEG", "QUANTIZE", "RELU", "RELU6", "ROUND", "RSQRT", "SIN", "SOFTMAX", "SQRT", "SQUARE", "TANH"),
+    )
+)
+
 # Where the method of MicroMutableOpResolver is not called after the operator.
 _ADDED_AS: Final[Mapping[str, str]] = {
     "AVERAGE_POOL_2D": "AveragePool2D",
@@ -73,9 +84,6 @@ _ADDED_AS: Final[Mapping[str, str]] = {
     "L2_POOL_2D": "L2Pool2D",
     "MAX_POOL_2D": "MaxPool2D",
     "PADV2": "PadV2",
-    "SignalFftAutoScale": "FftAutoScale",
-    "SignalIrfft": "Irfft",
-    "SignalRfft": "Rfft",
     "TFLM_DECODE": "Decode",
     "TFLite_Detection_PostProcess": "DetectionPostprocess",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
@@ -88,7 +96,9 @@ def resolver_calls(graph: Graph) -> dict[str, str]:
     def method(kind: str) -> str:
         if kind not in TYPES:
             return ""
-        words = "".join(word.capitalize() for word in kind.split("_")) if kind.isupper() and kind != "PCAN" else kind
+        words = (
+            "".join(word.capitalize() for word in kind.split("_")) if kind.isupper() else kind.removeprefix("Signal")
+        )
         return f"Add{_ADDED_AS.get(kind, words)}"
 
     return {op.type: method(op.type) for _, op in all_operators(graph)}
@@ -121,6 +131,10 @@ def wrong_by_itself(graph: Graph) -> str:
     for g, op in all_operators(graph):
         if op.type == "READ_VARIABLE" and variable_of(g, op) not in assigned and "" not in assigned:
             return f"it leaves the result of {op.name} unwritten: nothing assigns the variable that it reads"
+    for g, op in all_operators(graph):
+        why = _impossible_shape(g, op)
+        if why:
+            return why
     tensor = next(_sized_by_data(graph, {i for i in graph.inputs if graph.tensors[i].kind == "activation"}), None)
     if tensor is not None:
         return f"it takes all sizes from the file, and that of {tensor!r} depends on the data"
@@ -143,13 +157,36 @@ def _sized_by_data(graph: Graph, by_data: Iterable[int]) -> Iterator[str]:
     """Results whose size follows from the values of inputs and variables. `by_data`: the tensors that are given so."""
     known = set(by_data)
     for op in graph.ops:
-        if any(i in known for k in _SIZES.get(op.type, ()) for i in op.inputs[k : k + 1]) and not _is_one(graph, op):
+        is_sized = any(i in known for k in _SIZES.get(op.type, ()) for i in op.inputs[k : k + 1])
+        if is_sized and op.outputs and op.outputs[0] >= 0 and not _is_one(graph, op):
             yield graph.tensors[op.outputs[0]].name
         for body in op.bodies:
             given = op.inputs[len(op.inputs) - len(body.inputs) :]  # IF's condition is no input of its bodies
             yield from _sized_by_data(body, {b for a, b in zip(given, body.inputs, strict=False) if a in known})
         if op.type == "READ_VARIABLE" or (op.type not in _OF_SHAPES and not known.isdisjoint(op.inputs)):
             known.update(i for i in op.outputs if i >= 0)
+
+
+def _impossible_shape(graph: Graph, op: Op) -> str:
+    """Why the shape that the file has for a result cannot be what the operator makes; "" if nothing is known.
+
+    TensorFlow Lite Micro believes the file: a kernel writes outside its result, or leaves out what should be there.
+    """
+    ends = [*op.inputs[:1], *op.outputs[:1]]
+    if len(ends) < 2 or min(ends) < 0:
+        return ""
+    read, made = (graph.tensors[index] for index in ends)
+    given, sizes = (prod(tensor.shape) for tensor in (read, made))
+    is_less = op.type == "SPACE_TO_BATCH_ND" and sizes < given
+    is_more = op.type == "BATCH_TO_SPACE_ND" and sizes > given
+    is_apart = op.type in _BY_IMAGE and read.shape[:1] != made.shape[:1]
+    is_other = op.type in _BY_ELEMENT and sizes != given
+    if not (is_less or is_more or is_apart or is_other):
+        return ""
+    return (
+        f"the file gives {made.name!r} the shape {list(made.shape)}, which {op.type} does not make of "
+        f"{list(read.shape)}: convert the model again, with a batch of 1"
+    )
 
 
 def _is_one(graph: Graph, op: Op) -> bool:
