@@ -204,7 +204,7 @@ def _refuse(
         wrapper = next((kind.__name__ for kind in type(part).__mro__ if kind.__name__ in _WRAPPERS), None)
         if wrapper:
             raise UnsupportedError(
-                f"a captured step would not synchronise gradients as {wrapper} does; capture its module"
+                f"{wrapper} synchronises gradients, which a captured step would not; capture its module"
             )
 
 
@@ -221,8 +221,8 @@ def _check_backward(loss: torch.Tensor, *, with_optimizer: bool) -> None:
         owner = getattr(node, "variable", None)
         if owner is not None and not isinstance(owner, FakeTensor) and not with_optimizer:
             raise UnsupportedError(
-                f"a tensor of {tuple(owner.shape)} that is no parameter of the model requires a gradient, which a captured "
-                "step would not give; make it a parameter, or detach it"
+                f"a tensor of {tuple(owner.shape)} that is no parameter of the model requires a gradient, which a "
+                "captured step would not give; make it a parameter, or detach it"
             )
         nodes += [n for n, _ in node.next_functions]
 

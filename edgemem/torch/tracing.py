@@ -148,4 +148,4 @@ def _is_same(one: Any, other: Any) -> bool:
     if (one.shape, one.stride(), one.dtype, one.layout) != (other.shape, other.stride(), other.dtype, other.layout):
         return False
     bits = [t.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for t in (one, other)]
-    return torch.equal(*bits)
+    return bool(torch.equal(*bits))

@@ -302,7 +302,7 @@ def saved_tensor_hooks_around() -> Training:
     def loss(output: Any, target: Any) -> Any:
         return (output - target[:, None]).square().mean()
 
-    around = lambda: torch.autograd.graph.saved_tensors_hooks(
+    around = lambda: torch.autograd.graph.saved_tensors_hooks(  # noqa: E731
         lambda t: t * 2 if t.is_floating_point() else t, lambda t: t
     )
     return Training(model, torch.optim.SGD(model.parameters(), 0.05), loss, around=around)
