@@ -5,19 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from edgemem.model.graph import Graph
 
-__all__ = ["RANDOM", "random_values_of"]
+__all__ = ["is_random", "random_values_of"]
 
 # Operators whose results depend on how many random numbers were drawn before.
-RANDOM: Final = frozenset(
+_RANDOM: Final = frozenset(
     (
         *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+        "com.microsoft::Sampling",
         *("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "STABLEHLO_RNG_BIT_GENERATOR"),
     )
 )
+
+# Operators that draw random numbers while they train, and which of their inputs says so.
+_TRAINING_MODE: Final = {
+    "Dropout": 2,
+    "com.microsoft::BitmaskDropout": 2,
+    "com.microsoft::BiasDropout": 4,
+    "com.microsoft::BitmaskBiasDropout": 4,
+}
+
+
+def is_random(kind: str, given: Sequence[bool]) -> bool:
+    """Whether an operator of this type may draw random numbers; `given` says which of its inputs are there."""
+    place = _TRAINING_MODE.get(kind)
+    return kind in _RANDOM or (place is not None and len(given) > place and given[place])
 
 
 def random_values_of(graph: Graph, known: Collection[str] = ()) -> frozenset[str]:
@@ -35,10 +50,10 @@ def _spread(graph: Graph, found: set[str]) -> bool:
     names = [t.name for t in graph.tensors]
     for op in graph.ops:
         read = [names[i] for i in op.inputs if i >= 0]
-        is_random = op.type in RANDOM or not found.isdisjoint(read)
+        draws = is_random(op.type, [i >= 0 for i in op.inputs]) or not found.isdisjoint(read)
         for body in op.bodies:
-            is_random |= _spread(body, found)
-        if is_random:
+            draws |= _spread(body, found)
+        if draws:
             for body in op.bodies:
                 found.update(body.tensors[i].name for op_ in body.ops for i in op_.outputs if i >= 0)
                 found.update(body.tensors[i].name for i in body.inputs)

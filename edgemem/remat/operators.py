@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from edgemem.model.macs import macs_of
-from edgemem.model.random import RANDOM
+from edgemem.model.random import is_random
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph
@@ -63,7 +63,7 @@ def repeatable(graph: Graph, target: Target | None = None) -> frozenset[int]:
     return frozenset(
         k
         for k, op in enumerate(graph.ops)
-        if not (op.ordered or op.bodies or op.type in RANDOM or k in placed)
+        if not (op.ordered or op.bodies or is_random(op.type, [i >= 0 for i in op.inputs]) or k in placed)
         and any(i >= 0 for i in op.outputs)
         and fixed.isdisjoint((*op.inputs, *op.outputs))
     )

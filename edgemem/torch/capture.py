@@ -5,23 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    UnsupportedOperatorException,
-)
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.func import functional_call
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem.torch.accesses import is_pure
+from edgemem.torch.accesses import access, is_pure, storages
 from edgemem.torch.assembly import assemble
-from edgemem.torch.fakes import fake, find_mode, form
+from edgemem.torch.fakes import aliases, fake, find_mode, form
 from edgemem.torch.graph import Source, StepProgram
 from edgemem.torch.lstm import measure_workspaces
 from edgemem.torch.optimizers import rule_of
+from edgemem.torch.surroundings import Surroundings, find_hook
+from edgemem.torch.tracing import constants_of, trace
 from edgemem.torch.updates import add_updates
 
 if TYPE_CHECKING:
@@ -33,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["capture", "run_model"]
 
 _SAME = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
+# They synchronise gradients by hooks of parameters, for which a step is traced with stand-ins.
+_WRAPPERS = frozenset(("DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule"))
 
 
 def capture(
@@ -48,7 +47,8 @@ def capture(
     Nothing is computed and no memory is taken: the model may be as large as it likes, and may itself be made under
     `FakeTensorMode` or on the meta device. The one exception is the LSTM of oneDNN, whose layers run once with zeros,
     one at a time, because only oneDNN knows what they keep. The model, the optimizer and the random number generators
-    stay as they are. What the model decides in Python is decided here once and for all.
+    stay as they are; meanwhile no other thread may draw random numbers. What the model decides in Python is decided
+    here once and for all: the code of the model and the loss runs twice, and has to do the same.
 
     Args:
         model: in the mode (`train`, `eval`) in which it will run.
@@ -62,7 +62,8 @@ def capture(
     Raises:
         ModelError: the batch is no pair, the loss is no scalar, or the optimizer has parameters that the model has not.
         UnsupportedError: another optimizer; hooks of parameters or of the optimizer, which would not be called; sparse
-            gradients; or the model looks at values of tensors, or gives tensors whose sizes depend on them.
+            gradients; the model looks at values of tensors, or gives tensors whose sizes depend on them; it sets or
+            seeds a random generator, as a checkpoint with dropout does; or it does something else each time.
     """
     if not isinstance(example_batch, (tuple, list)) or len(example_batch) != 2:
         raise ModelError("a batch is a pair: the model's input, and the target that the loss compares its output with")
@@ -70,6 +71,7 @@ def capture(
     leaves, spec = pytree.tree_flatten(tuple(example_batch))
     mode = find_mode([*parameters.values(), *buffers.values(), *(v for v in leaves if isinstance(v, torch.Tensor))])
     on = torch.device(device)
+    _refuse(model, parameters, leaves, optimizer)
     trained = _trained(parameters, optimizer)
     if optimizer is not None:
         rule_of(type(optimizer))  # raises early
@@ -101,6 +103,7 @@ def capture(
         loss = loss_fn(run_model(model, state, batch[0]), batch[1])
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
             raise ModelError("the loss is no tensor of one element that depends on parameters; loss_fn has to give one")
+        _check_backward(loss, with_optimizer=optimizer is not None)
         gradients = torch.autograd.grad(loss, [leaf[name] for name in trained], allow_unused=True)
         if any(g is not None and g.layout is not torch.strided for g in gradients):
             raise UnsupportedError("a gradient is sparse; make the embedding with sparse=False")
@@ -112,13 +115,7 @@ def capture(
                 gradients = _apart(gradients, [leaf[name] for name in trained], [loss, *flat])
         return (loss.detach(), *gradients)
 
-    try:
-        with mode, torch.enable_grad():
-            module = make_fx(step, tracing_mode="real")(values)
-    except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException) as e:
-        raise UnsupportedError(
-            f"the training step depends on values of tensors, not on their shapes alone ({e}); write the model without"
-        ) from e
+    module, set_by_step = trace(step, values, mode, (model, loss_fn))
     graph = module.graph
     measure_workspaces(graph, mode)
     output = next(n for n in graph.nodes if n.op == "output")
@@ -135,7 +132,22 @@ def capture(
     others = {k: v for k, v in enumerate(leaves) if not isinstance(v, torch.Tensor)}
     kind = type(optimizer) if optimizer is not None else None
     left = () if optimizer else tuple(gradients)
-    program = StepProgram(GraphModule(module, graph), tuple(sources), (spec, others), groups, kind, left)
+    module = GraphModule(module, graph)
+    inputs = [n for n in graph.nodes if n.op == "placeholder"]
+    written = _written(graph, inputs)
+    program = StepProgram(
+        module,
+        tuple(sources),
+        (spec, others),
+        groups,
+        kind,
+        left,
+        {name: p.requires_grad for name, p in parameters.items()},
+        _members(parameters, optimizer),
+        written,
+        aliases([n.meta["val"] for n in inputs[: len(values)]], written),
+        Surroundings.of(model, loss_fn, constants_of(module).values(), set_by_step),
+    )
     return assemble(program, updating, type(model).__name__)
 
 
@@ -150,8 +162,6 @@ def _trained(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.opti
     """The parameters that get a gradient, in the order of the optimizer, and the group of each."""
     found = {name: -1 for name, p in parameters.items() if optimizer is None and p.requires_grad}
     if optimizer is not None:
-        if any(getattr(optimizer, f"_optimizer_step_{when}_hooks", None) for when in ("pre", "post")):
-            raise UnsupportedError("the optimizer has hooks, which a captured step would not call; remove them")
         names = {id(p): name for name, p in parameters.items()}
         for number, group in enumerate(optimizer.param_groups):
             for parameter in group["params"]:
@@ -164,10 +174,63 @@ def _trained(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.opti
     for name in found:
         if parameters[name].is_complex() and optimizer is not None:
             raise UnsupportedError(f"{name} is complex, whose updates are not captured; capture without an optimizer")
-    hooked = [n for n in found if parameters[n]._backward_hooks or parameters[n]._post_accumulate_grad_hooks]  # noqa: SLF001
-    if hooked:
-        raise UnsupportedError(f"{hooked[0]} has hooks, which a captured step would not call; remove them")
     return found
+
+
+def _members(
+    parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer | None
+) -> tuple[tuple[str, ...], ...]:
+    """The names of all parameters of each group of the optimizer."""
+    names = {id(p): name for name, p in parameters.items()}
+    return tuple(tuple(names[id(p)] for p in g["params"]) for g in optimizer.param_groups) if optimizer else ()
+
+
+def _refuse(
+    model: torch.nn.Module,
+    parameters: Mapping[str, torch.nn.Parameter],
+    leaves: Sequence[Any],
+    optimizer: torch.optim.Optimizer | None,
+) -> None:
+    """Raise UnsupportedError for what a captured step would leave out."""
+    hooked = find_hook(parameters, optimizer)
+    if hooked:
+        raise UnsupportedError(f"{hooked} has hooks, which a captured step would not call; remove them")
+    for index, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+            raise UnsupportedError(
+                f"batch[{index}] requires a gradient, which a captured step would not give; detach it"
+            )
+    for part in model.modules():
+        wrapper = next((kind.__name__ for kind in type(part).__mro__ if kind.__name__ in _WRAPPERS), None)
+        if wrapper:
+            raise UnsupportedError(
+                f"{wrapper} synchronises gradients, which a captured step would not; capture its module"
+            )
+
+
+def _check_backward(loss: torch.Tensor, *, with_optimizer: bool) -> None:
+    """Raise UnsupportedError if the backward pass does something that a captured step would not."""
+    nodes, seen = [loss.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node.name() == "CheckpointFunctionBackward":
+            raise UnsupportedError("a checkpoint with use_reentrant=True cannot be traced; give it use_reentrant=False")
+        owner = getattr(node, "variable", None)
+        if owner is not None and not isinstance(owner, FakeTensor) and not with_optimizer:
+            raise UnsupportedError(
+                f"a tensor of {tuple(owner.shape)} that is no parameter of the model requires a gradient, which a "
+                "captured step would not give; make it a parameter, or detach it"
+            )
+        nodes += [n for n, _ in node.next_functions]
+
+
+def _written(graph: torch.fx.Graph, inputs: Sequence[Node]) -> frozenset[int]:
+    """Which inputs of a step it writes, by number."""
+    written = {s for n in graph.nodes if n.op == "call_function" for s in access(n).writes}
+    return frozenset(k for k, node in enumerate(inputs) if not written.isdisjoint(storages(node)))
 
 
 def _apart(

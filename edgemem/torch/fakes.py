@@ -8,9 +8,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
-__all__ = ["fake", "find_mode", "form"]
+__all__ = ["aliases", "fake", "find_mode", "form"]
 
 
 def find_mode(tensors: Iterable[torch.Tensor]) -> FakeTensorMode:
@@ -36,3 +37,13 @@ def fake(tensor: torch.Tensor, mode: FakeTensorMode, device: torch.device) -> to
 def form(tensor: torch.Tensor) -> tuple[Any, ...]:
     """What a step depends on: shape, stride, dtype and device."""
     return tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype, tensor.device
+
+
+def aliases(values: Sequence[Any], written: AbstractSet[int]) -> frozenset[tuple[int, ...]]:
+    """Which tensors among values share memory, by number, where one of them is written."""
+    found: dict[int, tuple[int, ...]] = {}
+    for k, value in enumerate(values):
+        if isinstance(value, torch.Tensor):
+            storage = value.untyped_storage()._cdata  # noqa: SLF001
+            found[storage] = (*found.get(storage, ()), k)
+    return frozenset(group for group in found.values() if len(group) > 1 and not written.isdisjoint(group))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
 
     from edgemem.torch.optimizers import ParameterGroup
+    from edgemem.torch.surroundings import Surroundings
 
 __all__ = ["Role", "Source", "StepProgram", "TrainingGraph"]
 
@@ -50,6 +51,11 @@ class StepProgram:
         groups: how each group of parameters is updated; () where the step ends with the gradients.
         optimizer: the class that updates them; None without one.
         parameters: those with gradients, by name, in the order of the outputs behind the loss. () with an optimizer.
+        gradients: of each parameter of the model, whether it requires one.
+        members: the parameters of each group of the optimizer.
+        written: which sources the step writes, by number.
+        aliases: which of them share memory with others.
+        surroundings: what else decides the step.
     """
 
     module: GraphModule
@@ -58,6 +64,11 @@ class StepProgram:
     groups: tuple[ParameterGroup, ...]
     optimizer: type | None
     parameters: tuple[str, ...]
+    gradients: Mapping[str, bool]
+    members: tuple[tuple[str, ...], ...]
+    written: frozenset[int]
+    aliases: frozenset[tuple[int, ...]]
+    surroundings: Surroundings
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ class LiveBytes(TorchDispatchMode):
             loss = step(model, optimizer, batch)
         print(live.peak)
 
-    What was there before, such as parameters, does not count; nor does workspace that a kernel takes and gives back.
+    What was there before, such as parameters, does not count; nor does workspace that a kernel takes and gives back,
+    unless other operators make it, as inside `mse_loss`.
 
     Attributes:
         peak: the most bytes that were alive at once, at the end of any operator: its inputs and its results are there.

@@ -90,6 +90,7 @@ class TrainingStep:
         Raises RuntimeBindError where one of them is not like what was captured; then nothing has changed.
         """
         parameters = dict(model.named_parameters())
+        self._program.surroundings.check(model)
         with torch.no_grad():
             values = bind(self._program, parameters, dict(model.named_buffers()), optimizer, batch)
             loss, *gradients = self.module(*values)

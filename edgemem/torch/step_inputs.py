@@ -8,8 +8,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from edgemem.errors import RuntimeBindError
-from edgemem.torch.fakes import form
+from edgemem.torch.fakes import aliases, form
 from edgemem.torch.optimizers import form_of, rule_of
+from edgemem.torch.surroundings import find_hook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ def bind(
         wanted = program.optimizer.__name__ if program.optimizer else "no optimizer"
         raise RuntimeBindError(f"the step was captured with {wanted}, not with {type(optimizer).__name__}")
     leaves = _leaves(program, batch)
+    _check_parameters(program, parameters, optimizer)
     values: list[Any] = []
     for source in program.sources:
         if source.role in ("parameter", "buffer"):
@@ -42,6 +44,10 @@ def bind(
             values.append(leaves[source.index] if source.role == "batch" else None)
         if source.role in ("parameter", "buffer", "batch"):
             _check(source, values[-1])
+    if aliases(values, program.written) != program.aliases:
+        raise RuntimeBindError(
+            "other tensors share memory than when the step was captured, and it writes into them; capture it again"
+        )
     if optimizer is None:
         return values
     numbers, states = _prepared(program, parameters, optimizer)
@@ -60,6 +66,38 @@ def _leaves(program: StepProgram, batch: Sequence[Any]) -> list[Any]:
     if structure != wanted or any(leaves[k] != value for k, value in others.items()):
         raise RuntimeBindError("the batch is not made up like the example that was captured; capture this one")
     return leaves
+
+
+def _check_parameters(
+    program: StepProgram, parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer | None
+) -> None:
+    """Raise RuntimeBindError if others are trained than at the capture, or in another way."""
+    again = "capture the step again"
+    if parameters.keys() != program.gradients.keys():
+        for name in program.gradients:
+            if name not in parameters:
+                raise RuntimeBindError(f"there is no {name}, which was captured; {again}")
+        new = next(name for name in parameters if name not in program.gradients)
+        raise RuntimeBindError(f"the model has a parameter {new}, which was not captured; {again}")
+    for name, wanted in program.gradients.items():
+        if parameters[name].requires_grad != wanted:
+            raise RuntimeBindError(f"requires_grad of {name} is {not wanted}, and was {wanted} when captured; {again}")
+    hooked = find_hook(parameters, optimizer)
+    if hooked:
+        raise RuntimeBindError(f"{hooked} has hooks, which a captured step does not call; remove them")
+    groups = optimizer.param_groups if optimizer is not None else []
+    if len(groups) != len(program.members):
+        raise RuntimeBindError(
+            f"the optimizer has {len(groups)} groups of parameters instead of {len(program.members)}; {again}"
+        )
+    for number, (group, names) in enumerate(zip(groups, program.members, strict=True)):
+        if len(group["params"]) != len(names) or any(
+            p is not parameters[name] for p, name in zip(group["params"], names, strict=True)
+        ):
+            raise RuntimeBindError(
+                f"group {number} of the optimizer has not the parameters that were captured, which are "
+                f"{', '.join(names)} of this model; {again}"
+            )
 
 
 def _prepared(
@@ -90,6 +128,8 @@ def _check(source: Source, tensor: Any) -> None:
     what = f"{source.key} of {source.name}" if source.key else source.name
     if not isinstance(tensor, torch.Tensor):
         raise RuntimeBindError(f"there is no {what}, which was captured; capture the step again")
+    if source.role == "batch" and tensor.requires_grad:
+        raise RuntimeBindError(f"{what} requires a gradient, which a captured step does not give; detach it")
     if form(tensor) != source.form:
         named = zip(("shape", "strides", "dtype", "device"), form(tensor), source.form, strict=True)
         differs = "; ".join(f"{name} {now} instead of {then}" for name, now, then in named if now != then)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto
 
 from edgemem.model.graph import Graph, Op, Tensor
+from edgemem.model.random import is_random
 from edgemem_converters.onnx.attributes import attributes_of
 from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import op_type
@@ -34,10 +35,6 @@ _NOT_DENSE = {
     "sparse_tensor_type": "sparse tensor",
     "opaque_type": "opaque value",
 }
-# Their results depend on how many random numbers were drawn before.
-_RANDOM = frozenset(
-    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-)
 
 
 def graph_of(scope: Scope, sizes: InferredSizes) -> Graph:
@@ -64,7 +61,7 @@ def graph_of(scope: Scope, sizes: InferredSizes) -> Graph:
             inputs=tuple(index[n] for n in inputs),
             outputs=tuple(index[n] for n in node.outputs),
             bodies=tuple(graph_of(body, sizes) for body in does.bodies),
-            ordered=op_type(does.proto) in _RANDOM,
+            ordered=is_random(op_type(does.proto), [bool(n) for n in does.inputs]),
             attributes=attributes_of(does, shapes, scope.constants),
         )
         ops.append(op)
@@ -112,7 +109,8 @@ def _computed_once(scope: Scope) -> set[str]:
     known = set(scope.constants)
     for node in scope.nodes:
         kind = op_type(node.proto)
-        if not node.bodies and "::" not in kind and kind not in _RANDOM and all(n in known for n in node.inputs if n):
+        draws = is_random(kind, [bool(n) for n in node.inputs])
+        if not (node.bodies or "::" in kind or draws) and all(n in known for n in node.inputs if n):
             known.update(n for n in node.outputs if n)
     return known.difference(scope.constants, scope.outputs)
 
