@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgemem.commands.trace import TraceReport
-    from edgemem.trace.history import MemoryHistory, OutOfMemory
 
 __all__ = ["print_json", "show_trace", "write_files"]
 
@@ -153,12 +152,11 @@ def print_json(report: TraceReport, top: int) -> None:
         "optimal": best.size == report.lower_bound or best.optimal,
         "outside": report.outside,
         "failures": [] if history is None else [{"size": f.size, "free": f.free} for f in history.failures],
-        "at_failures": [] if history is None else [_at_failure(history, failure) for failure in history.failures],
+        "at_failures": []
+        if history is None
+        else [
+            dict(zip(("used", "stranded"), history.at_failure(failure), strict=True)) for failure in history.failures
+        ],
         "largest": [{"size": r.size, "count": r.count, "place": r.place} for r in report.largest[:top]],
     }
     click.echo(json.dumps(data))
-
-
-def _at_failure(history: MemoryHistory, failure: OutOfMemory) -> dict[str, int]:
-    used, stranded = history.at_failure(failure)
-    return {"used": used, "stranded": stranded}

@@ -170,8 +170,7 @@ EM_EXPORT em_context* em_context_create(int32_t kind);
 /* EM_BUSY, and nothing is destroyed, while the context is active. Null does nothing. */
 EM_EXPORT int32_t em_context_destroy(em_context* context);
 
-/* Ends the run of the calling thread in it, if there is one, and destroys it: for owners that an exception may have
-   kept from em_end. While it is active on another thread nothing happens. Null does nothing. */
+/* Ends the calling thread's run in it, if there is one, and destroys it, unless it is active on another thread. */
 EM_EXPORT void em_context_abandon(em_context* context);
 
 /* Begins a run that is recorded; drops the last record. Events after the first `most_events` are not noted but counted

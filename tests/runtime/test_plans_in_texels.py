@@ -81,7 +81,7 @@ def test_onnx_runtime_runs_no_texels(tmp_path: Path) -> None:
     target.write_text(_TEXELS)
     code, said = _edgemem("plan", model, "-o", planned, "-t", target)
     assert code == 0
-    assert "node by node (edgemem run --executor io-binding): plan with --target generic" in said
+    assert "node by node (edgemem run --executor io-binding): plan with --target onnxruntime" in said
     with pytest.raises(RuntimeBindError, match="counts texels, not bytes"):
         split_model(planned)
     code, said = _edgemem("verify", "--run", planned)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from edgemem.errors import EdgememError, MissingDependencyError, ModelError, RuntimeBindError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds, resolve
@@ -82,7 +84,7 @@ def planned_feeds(
     made = {name: form for name, form in forms.items() if name not in (given or {})}
     shapes = {name: tuple(shape) for name, (_, shape) in made.items()}
     for name, (dtype, _) in made.items():
-        if name not in declared or declared[name][0] != dtype:
+        if name not in declared or _known(declared[name][0]) != _known(dtype):
             raise ModelError(f"the plan is for an input {name!r} of {dtype}, and the model has none")
         resolve(name, declared[name][1], Bindings({}, shapes))
     open_ = [name for name in made if not all(isinstance(d, int) and d >= 0 for d in declared[name][1] or (None,))]
@@ -90,6 +92,14 @@ def planned_feeds(
     if elements > _MOST_ELEMENTS:
         raise RuntimeBindError(f"the plan is for inputs with {elements:,} elements; give them with --input")
     return {**make_feeds(made), **(given or {})}
+
+
+def _known(dtype: str) -> object:
+    """An element type by any of its names: `float32` and `<f4` are one."""
+    try:
+        return np.dtype(dtype)
+    except (TypeError, ValueError, SyntaxError):
+        return dtype
 
 
 def options_of(fingerprint: Fingerprint) -> Any:

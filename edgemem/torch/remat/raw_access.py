@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -19,6 +20,7 @@ from edgemem.torch.accesses import tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import ExitStack
 
     from edgemem.torch.remat.access import Accesses
 
@@ -41,17 +43,15 @@ _EAGER: Final = "torch.compile: what is compiled runs eagerly in this context, a
 
 
 class RawAccess:
-    """A context in which these functions find what is evicted.
+    """These functions find what is evicted, until `ends` is closed.
 
     Args:
         accesses: to what the program has.
+        ends: gets the way back before each of them is replaced, so that no exception comes between.
     """
 
-    def __init__(self, accesses: Accesses) -> None:
+    def __init__(self, accesses: Accesses, ends: ExitStack) -> None:
         self._accesses = accesses
-        self._replaced: list[tuple[Any, str, Any]] = []
-
-    def __enter__(self) -> RawAccess:  # noqa: PYI034 - subclassing is not meant
         for places, make in (
             (_READING, self._reading),
             (_SHARING, functools.partial(self._exposing, is_writable=True)),
@@ -63,23 +63,7 @@ class RawAccess:
             (_compiler(), self._calling_compiled),
         ):
             for owner, name in places:
-                self._replace(owner, name, make)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        while self._replaced:
-            owner, name, original = self._replaced.pop()
-            if original is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, original)
-
-    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        original = getattr(owner, name)
-        made = make(original)
-        functools.update_wrapper(made, original)
-        self._replaced.append((owner, name, vars(owner).get(name)))
-        setattr(owner, name, made)
+                _replace(owner, name, make, ends)
 
     def _reading(self, original: Any) -> Any:
         def read(*args: Any, **kwargs: Any) -> Any:
@@ -143,3 +127,20 @@ def _compiler() -> tuple[tuple[Any, str], ...]:
     """The function that a compiled model calls first, if PyTorch's compiler has been used in this process."""
     module = sys.modules.get("torch._dynamo.eval_frame")
     return () if module is None else ((module, "_maybe_set_eval_frame"),)
+
+
+def _replace(owner: Any, name: str, make: Callable[[Any], Any], ends: ExitStack) -> None:
+    original = getattr(owner, name)
+    made = make(original)
+    functools.update_wrapper(made, original)
+    own = vars(owner).get(name)
+    if own is None:  # its class has it
+        ends.callback(_forget, owner, name)
+    else:
+        ends.callback(setattr, owner, name, own)
+    setattr(owner, name, made)
+
+
+def _forget(owner: Any, name: str) -> None:
+    with suppress(AttributeError):
+        delattr(owner, name)

@@ -7,7 +7,7 @@ from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Final
 
-from edgemem.errors import PlanError, RuntimeBindError
+from edgemem.errors import BudgetExceededError, PlanError, RuntimeBindError
 from edgemem.remat.policies import Policy, find_policy
 from edgemem.replay.remat import BudgetMemory
 from edgemem.targets.units import parse_size
@@ -19,7 +19,7 @@ from edgemem.torch.remat.raw_access import RawAccess
 from edgemem.torch.remat.repeater import Repeater
 from edgemem.torch.remat.residence import Residence
 from edgemem.torch.remat.statistics import Notes, RematerializationStats
-from edgemem.torch.remat.threads import FollowThreads
+from edgemem.torch.remat.threads import follow_threads
 from edgemem.torch.remat.values import Values
 
 if TYPE_CHECKING:
@@ -94,11 +94,11 @@ class Rematerialization:
         self._check = check
         self._notes = Notes()
         self._memory: BudgetMemory | None = None
-        self._values: Values | None = None
         self._operators: Operators | None = None
         self._accesses: Accesses | None = None
         self._residence: Residence | None = None
         self._modes = ExitStack()
+        self._ends = ExitStack()  # gives back what was taken, all of it, whatever is raised meanwhile
 
     @property
     def stats(self) -> RematerializationStats:
@@ -123,20 +123,28 @@ class Rematerialization:
     def __enter__(self) -> Rematerialization:  # noqa: PYI034 - subclassing is not meant
         if self._memory is not None:
             raise RuntimeBindError("the context has begun already; call `rematerialize` again")
+        try:
+            self._begin()
+        except BaseException:
+            self._ends.close()
+            raise
+        return self
+
+    def _begin(self) -> None:
+        """Take the memory and enter the modes; `_ends` knows of each before it is taken."""
         found = bridge()
         memory = BudgetMemory(
             self._budget, self._policy.rules, found.evict_address, found.move_address, poison=self._poison
         )
-        try:
-            memory.start()
-            assert memory.handle is not None
-            found.tell_of_ends(memory.handle, is_checking=self._check)
-            found.install()
-        except BaseException:
-            memory.close()
-            raise
+        values = Values(memory, found)
+        self._ends.callback(values.close)
+        self._ends.callback(memory.close)
+        memory.start()
+        assert memory.handle is not None
+        found.tell_of_ends(memory.handle, is_checking=self._check)
+        self._ends.callback(found.uninstall)  # of this one: no other is installed where the memory has started
+        found.install()
         self._memory = memory
-        values = self._values = Values(memory, found)
         in_place = self._policy.in_place
         repeater = Repeater(memory, found, values, in_place=in_place)
         residence = self._residence = Residence(memory, values, repeater)
@@ -149,32 +157,36 @@ class Rematerialization:
         )
         self._accesses = accesses
         if self._budget is not None or self._check:
+            self._ends.callback(found.tell_of_accesses, None)
             found.tell_of_accesses(accesses.touched)
-            self._modes.enter_context(RawAccess(accesses))
-            self._modes.enter_context(FollowThreads(partial(OperatorMode, self._operators)))
+            self._ends.callback(self._modes.close)
+            RawAccess(accesses, self._modes)
+            follow_threads(partial(OperatorMode, self._operators), self._modes)
             self._modes.enter_context(OperatorMode(self._operators))
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            refused = self._finish(error)
+        finally:
+            try:
+                self._ends.close()
+            finally:
+                self._ends.close()  # an exception may have come before the first call
+        if refused is not None:
+            raise refused from error
+
+    def _finish(self, error: BaseException | None) -> BudgetExceededError | None:
+        """Make what the program still holds; what to raise if a request outside of operators was refused."""
         assert self._memory is not None
         assert self._operators is not None
-        assert self._values is not None
         assert self._residence is not None
         operators, self._operators, self._accesses = self._operators, None, None
         refused = None
         if isinstance(error, RuntimeError) and _REFUSED in str(error):
             refused = self._residence.shortage("a request of PyTorch outside of operators", ())
-        try:
-            self._modes.close()
-            self._memory.lift()
-            operators.finish()
-        finally:
-            bridge().tell_of_accesses(None)
-            bridge().uninstall()
-            self._memory.close()
-            self._values.close()
-            self._values = None
-        if refused is not None:
-            raise refused from error
+        self._modes.close()
+        self._memory.lift()
+        operators.finish()
+        return refused

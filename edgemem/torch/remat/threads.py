@@ -7,38 +7,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
+    from contextlib import AbstractContextManager, ExitStack
 
-__all__ = ["FollowThreads"]
+__all__ = ["follow_threads"]
 
 
-class FollowThreads:
-    """A context: a thread that starts in it runs within a mode of its own to its end.
+def follow_threads(mode: Callable[[], AbstractContextManager[Any]], ends: ExitStack) -> None:
+    """A thread that starts from now on runs within a mode of its own to its end, until `ends` is closed.
 
     Args:
         mode: makes one.
+        ends: gets the way back before anything is changed, so that no exception comes between.
     """
+    start = threading.Thread.start
 
-    def __init__(self, mode: Callable[[], AbstractContextManager[Any]]) -> None:
-        self._mode = mode
-        self._start = threading.Thread.start
+    def started(self: threading.Thread) -> None:
+        run = self.run
 
-    def __enter__(self) -> FollowThreads:  # noqa: PYI034 - subclassing is not meant
-        start, mode = self._start, self._mode
+        def followed() -> None:
+            del self.run  # which names the thread
+            with mode():
+                run()
 
-        def started(self: threading.Thread) -> None:
-            run = self.run
+        self.run = followed  # type: ignore[method-assign]
+        start(self)
 
-            def followed() -> None:
-                del self.run  # which names the thread
-                with mode():
-                    run()
-
-            self.run = followed  # type: ignore[method-assign]
-            start(self)
-
-        threading.Thread.start = started  # type: ignore[method-assign]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        threading.Thread.start = self._start  # type: ignore[method-assign]
+    ends.callback(setattr, threading.Thread, "start", start)
+    threading.Thread.start = started  # type: ignore[method-assign]
