@@ -56,13 +56,17 @@ class Bridge:
         self._move.argtypes = self._swap.argtypes = [pointer, pointer]
         self._lend.argtypes = [pointer, pointer, ctypes.c_size_t]
         self._memory_of.argtypes, self._memory_of.restype = [pointer], pointer
-        self._watch, self._end_watch, self._is_foreign, self._digest_of = (
+        self._is_watchable, self._watch, self._end_watch, self._is_foreign, self._digest_of = (
+            held.is_watchable,
             held.watch,
             held.end_watch,
             held.is_foreign,
             held.digest_of,
         )
-        for function in (self._watch, self._end_watch, self._is_foreign, self._digest_of, held.set_foreign):
+        for function in (
+            *(self._is_watchable, self._watch, self._end_watch),
+            *(self._is_foreign, self._digest_of, held.set_foreign),
+        ):
             function.argtypes = [pointer]
         self._digest_of.restype = ctypes.c_uint64
         # All tensors over memory that others own, such as NumPy's, free it by one function.
@@ -97,9 +101,13 @@ class Bridge:
         self._watcher = None if touched is None else ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(touched)
         self._c.set_watcher(ctypes.cast(self._watcher, ctypes.c_void_p) if self._watcher else None)
 
-    def watch(self, storage: int) -> bool:
-        """Watch a storage that is not watched; False if that cannot be."""
-        return bool(self._watch(storage))
+    def is_watchable(self, storage: int) -> bool:
+        """Whether a storage that is not watched can be."""
+        return bool(self._is_watchable(storage))
+
+    def watch(self, storage: int) -> None:
+        """Watch a storage that can be watched."""
+        self._watch(storage)
 
     def end_watch(self, storage: int) -> None:
         """No longer watch a storage."""

@@ -149,14 +149,11 @@ extern "C" void set_owner(Dropped telling, void* whom, int check) {
 extern "C" void set_watcher(Touched telling) { touched = telling; }
 
 // 0 if the storage makes its memory only when it is written, as copies on write do: then it cannot be watched.
-extern "C" int watch(void* storage) noexcept {
-  c10::StorageImpl& found = storage_at(storage);
-  if (found.has_materializer()) {
-    return 0;
-  }
-  found.set_materializer(&tell_of_access);
-  return 1;
+extern "C" int is_watchable(void* storage) noexcept {
+  return static_cast<int>(!storage_at(storage).has_materializer());
 }
+
+extern "C" void watch(void* storage) noexcept { storage_at(storage).set_materializer(&tell_of_access); }
 
 extern "C" void end_watch(void* storage) noexcept { storage_at(storage).clear_materializer(); }
 

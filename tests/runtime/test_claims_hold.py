@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgemem.cli.main import main
 from models.build import TFLITE, build, build_tflite, names
+from tests.exhaustive import EXHAUSTIVE
 from tests.onnx_sessions import branching, looping, nonzero
 from tests.oracle.memory_plans.random_onnx import random_onnx
 from tests.oracle.memory_plans.random_tflite import random_tflite
@@ -198,15 +199,15 @@ def test_what_plan_claims_verify_does(number: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_what_plan_claims_of_300_files_verify_does(tmp_path: Path) -> None:
+def test_what_plan_claims_of_many_files_verify_does(tmp_path: Path) -> None:
     found: Counter[str] = Counter()
-    for number in range(300):
+    count = 300 if EXHAUSTIVE else 60
+    for number in range(count):
         path, options = file_of(number, tmp_path)
         found[checked(path, tmp_path / f"planned{number}{path.suffix}", *options)] += 1
-    assert sum(found.values()) == 300
-    assert found["kept"] > 150, found
-    assert found["drawn anew"] <= 6, found
-    assert found["refused"] + found["none claimed"] > 20, found
+    assert found["kept"] > count / 2, found
+    assert found["drawn anew"] <= count / 50, found
+    assert found["refused"] + found["none claimed"] > count / 15, found
 
 
 def test_a_model_against_the_rules_of_shapes_is_refused(tmp_path: Path) -> None:

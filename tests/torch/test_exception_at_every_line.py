@@ -14,6 +14,7 @@ from torch.nn import functional  # noqa: E402
 
 import edgemem.torch  # noqa: E402
 from edgemem.errors import BudgetExceededError  # noqa: E402
+from tests.exhaustive import EXHAUSTIVE  # noqa: E402
 from tests.interrupts import interrupted, product_files  # noqa: E402
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture
 def step(request: pytest.FixtureRequest) -> int:
     """How many points lie between two that are tried."""
-    return 61 if request.config.getoption("--full") else 2503
+    return 1 if EXHAUSTIVE else 997 if request.config.getoption("--full") else 2503
 
 
 def made() -> tuple[Any, Any]:

@@ -62,17 +62,23 @@ class Watch:
         exposed = self._exposed.get(storage)
         if storage in self._watched or (exposed is not None and not exposed.is_lent):
             return
-        if self._bridge.watch(storage):
-            self._watched.add(storage)
-        else:
+        if not self._bridge.is_watchable(storage):
             self.expose(torch.UntypedStorage._new_with_weak_ptr(storage))  # noqa: SLF001
+            return
+        self._watched.add(storage)  # first: what is watched is known, wherever an exception comes
+        try:
+            self._bridge.watch(storage)
+        except BaseException:  # of a signal's handler: it may not be watched
+            weak: int = torch.UntypedStorage._new_with_weak_ptr(storage)._weak_ref()  # noqa: SLF001
+            self._exposed[weak] = Exposure(storage, 1, is_lent=False)
+            raise
 
     def end(self, storage: int) -> bool:
         """Operators of the program use the storage, or the caller gives up its reference. Whether it was watched."""
         if storage not in self._watched:
             return False
-        self._watched.discard(storage)
         self._bridge.end_watch(storage)
+        self._watched.discard(storage)
         return True
 
     def touched(self, storage: int) -> None:
