@@ -25,7 +25,7 @@ from edgemem.schedule.order import find_order
 from edgemem.schedule.registry import SOLVERS
 from edgemem.system.files import atomic_write
 from edgemem.system.text import join_names
-from edgemem.targets import BUILT_IN, Target, find_target
+from edgemem.targets import BUILT_IN, Target, find_target, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -125,7 +125,7 @@ def plan(
     alignment: int | None = None,
     dims: Mapping[str, int | str] | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    budget: int | None = None,
+    budget: int | str | None = None,
     effort: str | None = None,
     seed: int | None = None,
     time_limit: float | None = None,
@@ -147,8 +147,9 @@ def plan(
         alignment: of every offset in bytes, instead of the target's (1 for usage records).
         dims: as for `load`, when `source` is a path.
         input_shapes: as for `load`, when `source` is a path.
-        budget: bytes that the chosen plan must not exceed, for TensorFlow Lite Micro all of the arena, head and tail.
-            Where a quick search does not find such a plan, `auto` searches with effort "default" before it gives up.
+        budget: bytes that the chosen plan must not exceed, or text such as "64MiB"; for TensorFlow Lite Micro all of
+            the arena, head and tail. Where a quick search does not find such a plan, `auto` searches with effort
+            "default" before it gives up.
         effort: "fast", "default" or "max"; `auto` tries "fast", and where that
             proves nothing optimal among up to 20,000 records, "default".
         seed: of the searches' random choices, 0 or more.
@@ -168,6 +169,7 @@ def plan(
         PlanError: an unknown strategy, or one that failed.
         InvalidPlanError: a strategy gave a wrong plan (a bug; nothing is returned).
     """
+    budget = None if budget is None else size_of("budget", budget)
     source = _opened(source, dims, input_shapes)
     names = (strategy,) if isinstance(strategy, str) else tuple(strategy)
     settings = Settings(names or ("auto",), effort, seed, time_limit, threads, alignment)

@@ -23,6 +23,7 @@ from edgemem.report.report_page import PageProof, PageRow, ReportPage, page_html
 from edgemem.report.svg import as_svg
 from edgemem.runtime.onnxruntime.node_times import node_times
 from edgemem.system.files import atomic_write
+from edgemem.targets.units import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +54,7 @@ def save_report(
     target: str | Target | None = None,
     dims: Mapping[str, int | str] | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    budget: int | None = None,
+    budget: int | str | None = None,
     against: str | Path | None = None,
     found: Found | None = None,
     run: bool = False,
@@ -76,7 +77,7 @@ def save_report(
         target: as for `edgemem.plan`; a plan in the file is then left alone.
         dims: as for `edgemem.load`; a plan in the file is then left alone.
         input_shapes: as `dims`.
-        budget: bytes that the runtime may take, shown beside what it takes; for a page alone.
+        budget: bytes that the runtime may take, or text such as "64MiB", shown beside what it takes; for a page alone.
         against: an older model, plan or page to compare with, and to switch to; for a page alone.
         found: what a search for less memory found (`edgemem.shrink(...).found`), shown as a table with commands; for a
             page alone.
@@ -91,6 +92,7 @@ def save_report(
         InvalidPlanError: the plan in a file is wrong. PlanFileError: a plan or a page cannot be read.
         Others as `edgemem.load` and `edgemem.plan`.
     """
+    budget = None if budget is None else size_of("budget", budget)
     source, path, bindings = Path(source), Path(path), Bindings.of(dims, input_shapes)
     suffix = path.suffix.lower()
     if suffix not in REPORT_SUFFIXES:

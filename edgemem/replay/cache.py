@@ -37,15 +37,21 @@ _MOST_OF_A_SESSION: Final = 32  # files that are read
 
 
 class PlanCache:
-    """Recorded plans by session and settings in a folder. No method raises: a failed access counts as no plan."""
+    """Recorded plans by session and settings in a folder. No method raises: a failed access counts as no plan.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: where they are.
+        place: what else the requests depend on, which a plan file does not tell: the processor, further options.
+    """
+
+    def __init__(self, folder: Path, place: str = "") -> None:
         self.folder = folder
+        self._place = place
 
     def load(self, session: Fingerprint, settings: Settings) -> tuple[Proved, ...]:
         """The proved plans that such sessions recorded and made with these settings, the latest first."""
         found = []
-        pattern = f"{_digest(_session_key(session), asdict(settings))}-*.edgemem"
+        pattern = f"{_digest(_session_key(session), asdict(settings), self._place)}-*.edgemem"
         for path in last_used(self.folder, pattern)[:_MOST_OF_A_SESSION]:
             try:
                 planset = planfile.decode(read_bounded(path, MOST_BYTES, follow=False))
@@ -67,7 +73,7 @@ class PlanCache:
     def _path(self, planset: PlanSet) -> Path:
         recording = planset.recording
         assert recording is not None
-        session = _digest(_session_key(recording.fingerprint), asdict(planset.settings))
+        session = _digest(_session_key(recording.fingerprint), asdict(planset.settings), self._place)
         run = _digest(repr(recording.fingerprint.signature.family), len(recording.trace.requests))
         return self.folder / f"{session}-{run[:16]}.edgemem"
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from edgemem.replay.ready_plans import LEAST_PART, ReadyPlan, SmallPlan, elements
+from edgemem.replay.store import ENOUGH
 from edgemem.trace.merged_trace import common_prefix, is_part_of, merge_traces, overlay, with_headroom
 
 if TYPE_CHECKING:
@@ -40,6 +41,18 @@ _LEAST_SHARE: Final = 4  # a part of the requests smaller than 1 / this is not w
 _LEARNING_RUNS: Final = 8  # recorded after a run that did not fit, until one is found from which something is learnt
 # Runs in a row that find less than half of their requests in the arena, before a family gives up.
 _MOST_USELESS: Final = 16
+
+
+class Wanted(NamedTuple):
+    """What the next plan has to serve.
+
+    Attributes:
+        trace: with headroom.
+        recorded: without; the same object if there is no headroom.
+    """
+
+    trace: Trace
+    recorded: Trace
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -221,7 +234,7 @@ class Family:
         self.latest, self.smaller, self.wants_smaller = None, None, False
         self.settle()
 
-    def wanted(self, trace: Trace, shapes: Hashable, *, most: int) -> Trace | None:
+    def wanted(self, trace: Trace, shapes: Hashable, *, most: int) -> Wanted | None:
         """What the next plan has to serve after this recording; None if nothing is to be planned.
 
         `most`: leave room for shapes that grow further, within so many bytes alive at once.
@@ -234,12 +247,13 @@ class Family:
         self._conflicts += before != requests
         is_one_too_many = known is None and len(self._served) >= _MOST_SERVED
         if self.is_single or self._conflicts > _MOST_CONFLICTS or is_one_too_many:
-            return self._single(trace)
+            single = self._single(trace)
+            return Wanted(single, single) if single is not None else None
         if known is None:
-            return trace
+            return Wanted(trace, trace)
         # The stored plan of another process is for these very shapes: requests differ a little, and nothing grows.
         is_foreign = not self.plans_made and known.signature.inputs == shapes
-        return _larger(known.trace, trace, 0 if is_foreign else most)
+        return _larger(known.found, trace, most, is_foreign=is_foreign)
 
     def widest(self, signature: Signature, trace: Trace) -> Signature:
         """The signature of a plan for this trace: the largest shapes that it serves."""
@@ -277,9 +291,20 @@ class Family:
         return whole
 
 
-def _larger(known: Trace, trace: Trace, most: int) -> Trace | None:
-    """A trace of which both are parts, with headroom within `most` bytes; None if the known one is that already."""
-    if is_part_of(trace, known):
+def _larger(known: FoundPlan, trace: Trace, most: int, *, is_foreign: bool) -> Wanted | None:
+    """A trace of which both are parts, with headroom within `most` bytes; None if the known one is that already.
+
+    If the known one `is_foreign`, there is no headroom, and it is dropped where both together take more than this one:
+    on this processor its runs do not come.
+    """
+    if is_part_of(trace, known.trace):
         return None
-    roomy = with_headroom(known, trace) if most else None
-    return roomy if roomy is not None and roomy.peak <= most else merge_traces(known, trace)
+    recorded = merge_traces(known.recorded, trace)
+    assert recorded is not None  # the numbers of requests are equal
+    if is_foreign:
+        alone = trace if recorded.peak > ENOUGH * trace.peak else recorded
+        return Wanted(alone, alone)
+    roomy = with_headroom(known.trace, trace) if most else merge_traces(known.trace, trace)
+    if roomy is not None and most and roomy.peak > most:
+        roomy = merge_traces(known.trace, trace)
+    return Wanted(roomy, recorded) if roomy is not None and roomy.peak > recorded.peak else Wanted(recorded, recorded)

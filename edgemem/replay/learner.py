@@ -258,14 +258,15 @@ class Learner:
             if family.is_plain:
                 self.give_up(family, family.reason)
             return
-        recording = Recording(self._plans.fingerprint(family.widest(signature, wanted)), wanted)
-        planset = self._first(recording)
-        is_final = _is_at_bound(planset)
-        if not is_final and not is_hurried:
-            planset = self._better(recording)
-        found = FoundPlan(prove(planset), "made now")
+        fingerprint = self._plans.fingerprint(family.widest(signature, wanted.trace))
+        planset = self._planned(Recording(fingerprint, wanted.trace), is_hurried=is_hurried)
+        is_final, exact = _is_at_bound(planset), None
+        if wanted.recorded is not wanted.trace:
+            exact = self._planned(Recording(fingerprint, wanted.recorded), is_hurried=is_hurried)
+        found = FoundPlan(prove(planset), "made now", exact)
         served = ReadyPlan.of(found)
-        self._plans.keep(planset)  # also for a session that is closed by now: the next one has it
+        # Also for a session that is closed by now: the next one has it, without headroom that it may never need.
+        self._plans.keep(exact or planset)
         with self.lock:
             if self.is_closed or family.is_plain:
                 return
@@ -275,6 +276,11 @@ class Learner:
             self._count()
         if not is_final and is_hurried:
             worker().submit(lambda: self._improve(family, found))
+
+    def _planned(self, recording: Recording, *, is_hurried: bool) -> PlanSet:
+        """A plan of a recording: the first one if that is at its lower bound, or there is no time for another."""
+        planset = self._first(recording)
+        return planset if is_hurried or _is_at_bound(planset) else self._better(recording)
 
     def start_again(self) -> None:
         """After a fork, in the child: locks may have been held by threads that are not there."""
@@ -300,13 +306,14 @@ class Learner:
         best = planset.best_offsets
         if best is None or before is None or best.size >= before.size:
             return
-        served = ReadyPlan.of(FoundPlan(prove(planset), "made now"))
+        served = ReadyPlan.of(FoundPlan(prove(planset), "made now", found.exact))
         with self.lock:
             if self.is_closed or not family.has(found):
                 return
             family.add(served)
             self._count()
-        self._plans.keep(planset)
+        if found.exact is None:
+            self._plans.keep(planset)
 
     def _count(self) -> None:
         """The plans have changed: runs take new arenas, of the size that the largest plan needs now."""

@@ -36,10 +36,8 @@ class ReplayPolicy(NamedTuple):
         """The policy. Raises RuntimeBindError for values that these may not have."""
         if self.record not in get_args(RecordPolicy):
             raise RuntimeBindError(f"record is one of {', '.join(get_args(RecordPolicy))}, not {self.record!r}")
-        for name, least in (("most_arenas", 1), ("max_bytes", 0)):
-            given = getattr(self, name)
-            if given is not None and given < least:
-                raise RuntimeBindError(f"{name} is {least} or more, not {given}")
+        if self.most_arenas is not None and self.most_arenas < 1:
+            raise RuntimeBindError(f"most_arenas is 1 or more, not {self.most_arenas}")
         if self.idle_seconds is not None and not self.idle_seconds > 0:
             raise RuntimeBindError(f"idle_seconds is above 0, not {self.idle_seconds}")
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.trace.merged_trace import is_part_of
 
@@ -16,17 +16,26 @@ if TYPE_CHECKING:
     from edgemem.trace import Trace
     from edgemem.trace.recording import Fingerprint, Signature
 
-__all__ = ["FoundPlan", "PlanSource", "StoredPlans"]
+__all__ = ["ENOUGH", "FoundPlan", "PlanSource", "StoredPlans"]
+
+ENOUGH: Final = 1.05  # of what is needed; a plan that takes more is not kept
 
 PlanSource: TypeAlias = Literal["file", "cache", "made now"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundPlan:
-    """A recording's plans, and where they came from."""
+    """A recording's plans, and where they came from.
+
+    Attributes:
+        proved: the plans.
+        source: where they came from.
+        exact: plans of what was recorded alone; None if these plans have no headroom beyond it.
+    """
 
     proved: Proved
     source: PlanSource
+    exact: PlanSet | None = None
 
     @property
     def planset(self) -> PlanSet:
@@ -36,9 +45,17 @@ class FoundPlan:
     @property
     def trace(self) -> Trace:
         """What the plan is made for; AssertionError if it is none of a recording."""
-        recording = self.planset.recording
-        assert recording is not None
-        return recording.trace
+        return _trace_of(self.planset)
+
+    @property
+    def recorded(self) -> Trace:
+        """What was recorded: the trace without headroom."""
+        return _trace_of(self.exact or self.planset)
+
+    @property
+    def bound(self) -> int:
+        """Lower bound of the arena for what was recorded, in bytes."""
+        return (self.exact or self.planset).bounds.offsets
 
     @property
     def outside(self) -> int:
@@ -77,7 +94,8 @@ class StoredPlans:
     def find(self, signature: Signature) -> list[FoundPlan]:
         """The plans for calls like this, of any shapes, those that are to be preferred last.
 
-        A plan in the model file comes before one in the cache, unless that one has room for larger runs, too.
+        A plan in the model file comes before one in the cache. One of the same shapes that was recorded here, because
+        the file's did not hold on this processor, is used instead if it takes no more memory.
         """
         wanted = self.fingerprint(signature)
         fitting = [
@@ -85,14 +103,9 @@ class StoredPlans:
             for fingerprint, found in (*reversed(self._cached), *self._embedded)
             if fingerprint.session == wanted.session and fingerprint.signature.family == signature.family
         ]
-        embedded = [found.trace for found in fitting if found.source == "file"]
-        wider = [
-            found
-            for found in fitting
-            if found.source == "cache"
-            and any(is_part_of(t, found.trace) and not is_part_of(found.trace, t) for t in embedded)
-        ]
-        return [found for found in fitting if found not in wider] + wider
+        embedded = [found for found in fitting if found.source == "file"]
+        local = [found for found in fitting if found.source == "cache" and any(_replaces(found, e) for e in embedded)]
+        return [found for found in fitting if found not in local] + local
 
     def why_not_embedded(self, signature: Signature) -> str:
         """Why no plan in the model file is for this call; "" if one is, or the file has none."""
@@ -107,3 +120,23 @@ class StoredPlans:
         """Store a new plan for the next session."""
         if self._cache is not None:
             self._cache.save(planset)
+
+
+def _trace_of(planset: PlanSet) -> Trace:
+    recording = planset.recording
+    assert recording is not None
+    return recording.trace
+
+
+def _replaces(cached: FoundPlan, embedded: FoundPlan) -> bool:
+    """Whether a cached plan serves runs of the file's shapes that the file's plan does not, in as much memory."""
+    one, other = cached.planset, embedded.planset
+    assert one.recording is not None
+    assert other.recording is not None
+    assert one.best_offsets is not None
+    assert other.best_offsets is not None
+    return (
+        one.recording.fingerprint.signature.inputs == other.recording.fingerprint.signature.inputs
+        and not is_part_of(cached.trace, embedded.trace)
+        and one.best_offsets.size <= ENOUGH * other.best_offsets.size
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.formats import Bindings
 from edgemem.shrinking.candidate import CandidateLimits
 from edgemem.shrinking.search import Search
+from edgemem.targets.units import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +25,7 @@ __all__ = ["shrink"]
 def shrink(
     model: str | Path,
     *,
-    budget: int | None = None,
+    budget: int | str | None = None,
     target: str | Target | None = None,
     kernels: str | None = None,
     allow: Iterable[str] | None = None,
@@ -49,7 +50,7 @@ def shrink(
     Args:
         model: an .onnx or .tflite file.
         budget: bytes that the runtime may take: the head and tail of TensorFlow Lite Micro's arena, LiteRT's arena, or
-            that of an ONNX Runtime session.
+            that of an ONNX Runtime session. Text such as "64MiB" will do.
         target: as for `edgemem.plan`.
         kernels: the kernel library of the device (`edgemem.model.profiles.PROFILES`); results then overlap inputs as
             far as it allows, and the plan holds for that library alone.
@@ -74,9 +75,10 @@ def shrink(
         NumericDifferenceError: the outputs of all that fits differ by more than `outputs` allows.
         PassError: a pass broke its guarantee: a defect of edgemem.
     """
+    size = None if budget is None else size_of("budget", budget)
     search = Search(
         Path(model),
-        CandidateLimits(budget, max_macs, max_latency, max_operators, max_file, outputs),
+        CandidateLimits(size, max_macs, max_latency, max_operators, max_file, outputs),
         bindings=Bindings.of(dims, input_shapes),
         target=target,
         kernels=kernels,

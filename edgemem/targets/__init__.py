@@ -6,7 +6,7 @@ from edgemem.targets.builtin import BUILT_IN
 from edgemem.targets.rules import Inputs, Region, Target
 from edgemem.targets.states import match_states
 from edgemem.targets.tables import find_target, from_table, to_table
-from edgemem.targets.units import parse_size
+from edgemem.targets.units import parse_size, size_of
 
 __all__ = [
     "BUILT_IN",
@@ -17,5 +17,6 @@ __all__ = [
     "from_table",
     "match_states",
     "parse_size",
+    "size_of",
     "to_table",
 ]

@@ -307,7 +307,11 @@ def test_a_stored_plan_above_the_cap_is_not_run(tmp_path: Any) -> None:
 def test_bad_arguments_are_told() -> None:
     data = model()
     for arguments, words in (
-        ({"max_bytes": -1}, "max_bytes is 0 or more"),
+        ({"max_bytes": -1}, "max_bytes is -1; give a whole number"),
+        ({"max_bytes": 1.5}, "max_bytes is 1.5; give"),
+        ({"max_bytes": True}, "max_bytes is True; give"),
+        ({"max_bytes": 2**70}, "max_bytes is 1180591620717411303424; give"),
+        ({"max_bytes": "64 apples"}, "max_bytes is '64 apples'; give"),
         ({"idle_seconds": 0}, "idle_seconds is above 0"),
         ({"idle_seconds": float("nan")}, "idle_seconds is above 0"),
         ({"max_bytes": 1 << 20, "arena": edgemem.Arena()}, "capacity"),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from edgemem.trace.recording import Fingerprint
+    from edgemem.trace.recording import Fingerprint, Signature
 
-__all__ = ["copied", "copy", "described", "fingerprint_of"]
+__all__ = ["binding_signature", "copied", "copy", "described", "fingerprint_of", "place_of"]
 
 
 def fingerprint_of(session: Any, version: str, digest: str, level: str) -> Fingerprint:
@@ -34,6 +34,15 @@ def fingerprint_of(session: Any, version: str, digest: str, level: str) -> Finge
     return Fingerprint("onnxruntime", version, digest, depends_on)
 
 
+def place_of(session: Any, disabled_optimizers: Iterable[str]) -> str:
+    """What requests depend on beside the fingerprint of their session: the processor, and further options."""
+    from edgemem.system.processor import processor_features  # as above
+
+    options = session.get_session_options()
+    order, is_deterministic = options.execution_order.name, options.use_deterministic_compute
+    return repr((processor_features(), order, is_deterministic, sorted(disabled_optimizers)))
+
+
 def described(feed: Mapping[str, Any]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
     """(name, element type, shape) of each input, sorted by name, as signatures have it."""
     return tuple(sorted((name, *_description(value)) for name, value in feed.items()))
@@ -51,6 +60,17 @@ def _description(value: Any) -> tuple[str, tuple[int, ...]]:
     except ValueError:  # a sequence of tensors of several shapes
         return "sequence", ()
     return array.dtype.str, array.shape
+
+
+def binding_signature(inputs: Iterable[str], iobinding: Any) -> Signature:
+    """Of a run with bound values, with the shapes as far as ONNX Runtime tells them; the family is always the same."""
+    from edgemem.trace.recording import Signature  # as above
+
+    bound = getattr(iobinding, "_bound_inputs", {})
+    values = {name: bound.get(name) for name in inputs}
+    known = {name: value for name, value in values.items() if value is not None}
+    unknown = tuple((name, "", ()) for name, value in values.items() if value is None)
+    return Signature("run_with_iobinding", tuple(sorted((*described(known), *unknown))))
 
 
 def copied(session: Any, output_names: Sequence[str] | None, feed: Mapping[str, Any], run_options: Any) -> list[Any]:

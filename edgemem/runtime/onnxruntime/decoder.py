@@ -19,6 +19,7 @@ from edgemem.runtime.onnxruntime.cache_memory import Cache, CacheBudget, lay_out
 from edgemem.runtime.onnxruntime.decoder_feeds import Written, take_last
 from edgemem.runtime.onnxruntime.decoder_inputs import KnownInputs, dtype_of
 from edgemem.runtime.onnxruntime.decoder_states import pairs_of, shape_of, width_of
+from edgemem.runtime.onnxruntime.session_arguments import checked_max_bytes
 from edgemem.runtime.reserved_memory import FrozenMemory, ReservedMemory
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class DecoderState:
         chunk: the most tokens of one run; longer prompts take several runs.
         states: the caches, instead of those in the file's note: pairs, or a mapping input -> output by name.
         sizes: values of other symbolic dimensions of the caches, by name.
-        max_bytes: the most memory of the caches of this state and all its forks together, in bytes.
+        max_bytes: the most memory of the caches of this state and all its forks together: bytes, or "64MiB".
 
     Raises:
         RuntimeBindError: there are no caches, or one has a dimension that is not known.
@@ -99,7 +100,7 @@ class DecoderState:
         chunk: int = 512,
         states: Sequence[StatePair] | Mapping[str, str] | None = None,
         sizes: Mapping[str, int] | None = None,
-        max_bytes: int | None = None,
+        max_bytes: int | str | None = None,
     ) -> None:
         if capacity < 1 or batch < 1 or chunk < 1:
             raise RuntimeBindError("capacity, batch and chunk are 1 or more")
@@ -111,7 +112,7 @@ class DecoderState:
         self._caches = [Cache(p, dtype_of(inputs[p.past]), shape_of(inputs[p.past], p, known, batch)) for p in pairs]
         self._in_place = all(pair.growth == "in_place" for pair in pairs)
         self._size = lay_out(self._caches, capacity)
-        self._budget = CacheBudget(max_bytes)
+        self._budget = CacheBudget(checked_max_bytes(max_bytes))
         self._frozen: list[FrozenMemory | None] | None = None  # what the buffers began with
         self._frozen_rows = 0
         self._inputs = KnownInputs(inputs, outputs, pairs, capacity, batch)

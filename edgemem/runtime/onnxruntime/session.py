@@ -16,13 +16,15 @@ from edgemem.errors import MissingDependencyError, RuntimeBindError
 from edgemem.replay.library import library
 from edgemem.replay.logger import logger
 from edgemem.replay.policy import RecordPolicy, ReplayPolicy
+from edgemem.runtime.onnxruntime.arena_shrinkage import run_with_options
 from edgemem.runtime.onnxruntime.beginning import BEGINNING
-from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerprint_of
+from edgemem.runtime.onnxruntime.calls import binding_signature, copied, copy, described, fingerprint_of, place_of
 from edgemem.runtime.onnxruntime.cuda import CUDA, planned_providers, without_device
 from edgemem.runtime.onnxruntime.file import opened
 from edgemem.runtime.onnxruntime.file_options import options_for_file
 from edgemem.runtime.onnxruntime.first_use import FirstUse, stored_plans
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options
+from edgemem.runtime.onnxruntime.session_arguments import checked_max_bytes, refuse_unknown_keywords
 from edgemem.runtime.onnxruntime.session_weights import SessionWeights
 
 if TYPE_CHECKING:
@@ -74,8 +76,9 @@ class InferenceSession:
             returns, and others wait for it.
         most_arenas: how many arenas there are, as many as there are processors by default. Each serves one run at once,
             or several smaller ones; further ones wait for their turn.
-        max_bytes: the most that arenas, and blocks of runs outside them, may take; results count until they are freed,
-            weights do not. Runs wait while others take too much; one that does not fit even alone is refused.
+        max_bytes: the most that arenas, and blocks of runs outside them, may take, such as "64MiB"; results count until
+            they are freed, weights do not. Runs wait while others take too much; one that does not fit alone is
+            refused.
         idle_seconds: arenas go that no run used for so long, at once where memory is short, and pages no run needed.
         poison: fill unused arena memory with a pattern, to prove that nothing reads it. Slow.
         guard: place a page behind each arena that cannot be read or written.
@@ -84,6 +87,7 @@ class InferenceSession:
         kwargs: as ONNX Runtime has it.
 
     Raises:
+        TypeError: neither this session nor ONNX Runtime's has such a keyword.
         MissingDependencyError: onnxruntime is not installed.
         RuntimeBindError: the allocator is missing or ONNX Runtime refuses it, or arguments exclude each other.
         PlanFileError: the plan in the model file is damaged. That it is right is proved when it is first needed: the
@@ -106,7 +110,7 @@ class InferenceSession:
         record: RecordPolicy = "first-run",
         background: bool = True,
         most_arenas: int | None = None,
-        max_bytes: int | None = None,
+        max_bytes: int | str | None = None,
         idle_seconds: float | None = None,
         poison: bool = False,
         guard: bool = False,
@@ -120,7 +124,9 @@ class InferenceSession:
             from onnxruntime.capi.onnxruntime_inference_collection import InferenceSession as PlainSession
         except ImportError:
             raise MissingDependencyError("onnxruntime", purpose="running ONNX models") from None
-        policy = ReplayPolicy(record, background, most_arenas, poison, max_bytes, idle_seconds).checked()
+        refuse_unknown_keywords(InferenceSession.__init__, kwargs)
+        most_bytes = checked_max_bytes(max_bytes)
+        policy = ReplayPolicy(record, background, most_arenas, poison, most_bytes, idle_seconds).checked()
         self._onnxruntime = onnxruntime
         self._record = record
         if bind_outputs and share_outputs:
@@ -160,8 +166,10 @@ class InferenceSession:
         self._inputs = tuple(i.name for i in self._session.get_inputs())
         if not self._plain:
             about = (self._session, onnxruntime.__version__, weights.digest(), weights.level)
+            place = partial(place_of, self._session, tuple(kwargs.get("disabled_optimizers") or ()))
             kept: dict[str, Any] = {"cache": cache, "arena": arena, "is_device": chosen.is_device, "guard": guard}
-            self._first_use = FirstUse(partial(fingerprint_of, *about), plans, policy, stored=stored, **kept)
+            kept |= {"place": place, "stored": stored}
+            self._first_use = FirstUse(partial(fingerprint_of, *about), plans, policy, **kept)
 
     @property
     def memory(self) -> SessionMemory:
@@ -214,9 +222,10 @@ class InferenceSession:
                 family = self._remember(names, replayer.family(described()))
         except (TypeError, AttributeError):  # no names, or no mapping: ONNX Runtime says so in its own words
             return session.run(output_names, input_feed, run_options)
+        run = replayer.run if run_options is None else partial(run_with_options, replayer)
         if self._bind_outputs:
-            return replayer.run(family, described, copied, session, output_names, input_feed, run_options)
-        return replayer.run(family, described, session.run, output_names, input_feed, run_options)
+            return run(family, described, copied, session, output_names, input_feed, run_options)
+        return run(family, described, session.run, output_names, input_feed, run_options)
 
     def warm_up(self, feeds: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> MemoryReport:
         """Record runs with these inputs, plan for them all and every smaller one, and run inside the plan.
@@ -305,7 +314,7 @@ class InferenceSession:
             family = replayer.family(signed())
         except (TypeError, AttributeError):  # as in `run`
             return call(output_names, feed, run_options)
-        return replayer.run(family, signed, call, output_names, feed, run_options)
+        return run_with_options(replayer, family, signed, call, output_names, feed, run_options)
 
     def io_binding(self) -> Any:
         """As ONNX Runtime has it; bound values stay in the caller's memory."""
@@ -318,20 +327,10 @@ class InferenceSession:
             session.run_with_iobinding(iobinding, run_options)
             return
         family = self._families.get("run_with_iobinding")
-        signed = partial(self._binding_signature, iobinding)
+        signed = partial(binding_signature, self._inputs, iobinding)
         if family is None:
             family = self._remember("run_with_iobinding", replayer.family(signed()))
-        replayer.run(family, signed, session.run_with_iobinding, iobinding, run_options)
-
-    def _binding_signature(self, iobinding: Any) -> Signature:
-        """With the shapes as far as ONNX Runtime tells them; the family is the same for all bindings."""
-        from edgemem.trace.recording import Signature
-
-        bound = getattr(iobinding, "_bound_inputs", {})
-        values = {name: bound.get(name) for name in self._inputs}
-        known = {name: value for name, value in values.items() if value is not None}
-        unknown = tuple((name, "", ()) for name in self._inputs if name not in known)
-        return Signature("run_with_iobinding", tuple(sorted((*described(known), *unknown))))
+        run_with_options(replayer, family, signed, session.run_with_iobinding, iobinding, run_options)
 
     def run_async(
         self,

@@ -25,7 +25,7 @@ class SessionMemory:
         reason: why the mode is plain, why the last run deviated from its plan, or why the file's plan is not used; ""
             otherwise.
         planned: the plan's arena.
-        bound: lower bound of the arena for these requests.
+        bound: lower bound of the arena for the requests that were recorded; the plan may have room for larger ones.
         peak: the most that was alive at once in the last run that went as planned, results on the heap included.
         requests, hits, misses: of the last run: all, those served by the arena, those served by the heap.
         runs, replayed, bails, replans: since the session was opened: all, those that went as planned, those that
@@ -67,7 +67,7 @@ def memory_of(replayer: Replayer | None, plain: str) -> SessionMemory:
         mode=family.mode if family is not None else "record",
         reason=_reason(replayer, last),
         planned=best.size if best is not None else 0,
-        bound=found.planset.bounds.offsets if found is not None else 0,
+        bound=found.bound if found is not None else 0,
         peak=complete.peak if complete is not None else 0,
         requests=last.requests if last is not None else 0,
         hits=last.hits if last is not None else 0,

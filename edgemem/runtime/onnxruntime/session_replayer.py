@@ -39,11 +39,14 @@ def replayer_for(
     *,
     stored: bool,
     cache: bool | Path,
+    place: Callable[[], str],
     arena: Arena | None,
     is_device: bool,
     guard: bool,
 ) -> Replayer:
     """The replayer of a session whose file has these plans; arguments as `InferenceSession` has them.
+
+    `place`: as `PlanCache` has it.
 
     Raises InvalidPlanError for a wrong plan.
     """
@@ -51,7 +54,7 @@ def replayer_for(
     settings = next((p.settings for p in plansets if p.recording is None), Settings())
     recordings = [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored]
     folder = cache_folder() if cache is True else Path(cache) if cache else None
-    plans = StoredPlans(fingerprint, recordings, settings, PlanCache(folder) if folder is not None else None)
+    plans = StoredPlans(fingerprint, recordings, settings, PlanCache(folder, place()) if folder is not None else None)
     if plans.is_empty and policy.record != "never":
         import_planner(background=policy.background)
     make_replayer: Callable[..., Replayer] = Replayer
