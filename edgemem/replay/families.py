@@ -2,10 +2,11 @@
 
 A plan serves every run whose requests are no larger than its places and are freed no later, whatever the shapes of the
 inputs are. So the runs of one method with the same inputs and outputs share their plans; shapes matter only where they
-change the number of requests. A run that does not fit is recorded, and the next plan has room for both: twice the room
-for what varies, so that shapes which grow step by step need few plans (Sekiyama et al. 2018, §4.3, plans anew for every
-deviation). Where the number of requests depends on data, one plan lays the runs over each other; if that takes much
-more memory, it keeps the part at the beginning that all runs share.
+change the number of requests. After a run that does not fit the next ones are recorded, and a plan that is made of one
+that does not fit either has room for both: twice the room for what varies, so that shapes which grow step by step need
+few plans (Sekiyama et al. 2018, §4.3, plans anew for every deviation). Where the number of requests depends on data,
+one plan lays the runs over each other; if that takes much more memory, it keeps the part at the beginning that all runs
+share.
 """
 
 from __future__ import annotations
