@@ -93,9 +93,7 @@ def test_an_export_gives_the_same_bytes_in_two_processes(form: str, blocked: Pat
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "form", ["", "c-array", "arduino", "espidf", "zephyr", "tflm-bufferplan", "tflm-metadata"]
-)
+@pytest.mark.parametrize("form", ["", "c-array", "arduino", "espidf", "zephyr", "tflm-bufferplan", "tflm-metadata"])
 def test_a_tflite_model_gives_the_same_bytes_in_two_processes(form: str, tmp_path: Path) -> None:
     model, planned = tmp_path / "model.tflite", tmp_path / "planned.tflite"
     model.write_bytes(build(M([S([T(n) for n in "xyz"], [O("ABS", (0,), (1,)), O("NEG", (1,), (2,))], (0,), (2,))])))
