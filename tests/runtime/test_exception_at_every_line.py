@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+# A file whose opening was interrupted is closed with its last reference, of which Python warns.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 FILES = product_files("replay", "runtime")
 SAMPLE, EVERY = 7, 1  # of the points in the quick suite, and with --full
 

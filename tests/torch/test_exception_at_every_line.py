@@ -1,112 +1,23 @@
-"""An exception at each line and behind each call of a budget and of a captured step: what runs later is right."""
+"""An exception at each line of a budget and of a captured step: `tests/torch/interrupted_programs.py`."""
 
 from __future__ import annotations
 
-import copy
-import gc
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
+from tests.exhaustive import EXHAUSTIVE
 
-from torch.nn import functional  # noqa: E402
+pytest.importorskip("torch")
 
-import edgemem.torch  # noqa: E402
-from edgemem.errors import BudgetExceededError  # noqa: E402
-from tests.exhaustive import EXHAUSTIVE  # noqa: E402
-from tests.interrupts import interrupted, product_files  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-FILES = product_files("replay", "torch")
-BUDGET = 168_000  # bytes, of 171,712: operators run again
+ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def step(request: pytest.FixtureRequest) -> int:
-    """How many points lie between two that are tried."""
-    return 1 if EXHAUSTIVE else 997 if request.config.getoption("--full") else 2503
-
-
-def made() -> tuple[Any, Any]:
-    torch.manual_seed(0)
-    layers = [torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()) for _ in range(2)]
-    batch = torch.randn(128, 64), torch.randint(10, (128,))
-    return torch.nn.Sequential(*layers, torch.nn.Linear(64, 10)), batch
-
-
-def gradients(model: Any, batch: Any) -> list[bytes]:
-    model.zero_grad()
-    functional.cross_entropy(model(batch[0]), batch[1]).backward()
-    return [p.grad.numpy().tobytes() for p in model.parameters()]
-
-
-def test_a_budget_that_ends_anywhere_leaves_pytorch_as_it_was(step: int) -> None:
-    model, batch = made()
-    expected = gradients(model, batch)
-
-    def within() -> list[bytes]:
-        with edgemem.torch.rematerialize(budget=BUDGET):
-            model.zero_grad()
-            functional.cross_entropy(model(batch[0]), batch[1]).backward()
-        return [p.grad.numpy().tobytes() for p in model.parameters()]
-
-    assert within() == expected
-    point, is_raised = 0, True
-    while is_raised:
-        try:
-            with interrupted(point, FILES, calls=True) as interrupt:
-                within()
-        except BudgetExceededError:  # of what an interrupted operator holds
-            pass
-        is_raised = interrupt.is_raised
-        model.zero_grad()
-        gc.collect()
-        for _ in range(3):
-            assert gradients(model, batch) == expected, point  # plain PyTorch
-        assert within() == expected, point  # another budget, so none is left
-        point += step
-    assert point > step
-
-
-def test_a_captured_step_that_ends_anywhere_runs_right_afterwards(step: int) -> None:
-    first, batch = made()
-    loss = functional.cross_entropy
-    optimizer = torch.optim.Adam(first.parameters())
-    captured = edgemem.torch.reorder(edgemem.torch.capture(first, loss, batch, optimizer))
-    start = copy.deepcopy(first.state_dict())
-
-    def plain() -> list[bytes]:
-        model = copy.deepcopy(first)
-        model.load_state_dict(start)
-        chosen = torch.optim.Adam(model.parameters())
-        for _ in range(3):
-            chosen.zero_grad()
-            loss(model(batch[0]), batch[1]).backward()
-            chosen.step()
-        return [p.detach().numpy().tobytes() for p in model.parameters()]
-
-    expected = plain()
-    point, is_raised = 0, True
-    while is_raised:
-        with interrupted(point, FILES, calls=True) as interrupt:
-            captured(first, optimizer, batch)
-        is_raised = interrupt.is_raised
-        first.load_state_dict(start)
-        optimizer.state.clear()
-        for _ in range(3):
-            captured(first, optimizer, batch)
-        assert [p.detach().numpy().tobytes() for p in first.parameters()] == expected, point
-        assert plain() == expected, point
-        point += step
-    assert point > step
+@pytest.mark.parametrize("program", ["budget", "step"])
+def test_what_runs_after_an_exception_anywhere_is_right(program: str, request: pytest.FixtureRequest) -> None:
+    stride = 1 if EXHAUSTIVE else 997 if request.config.getoption("--full") else 2503
+    command = [sys.executable, "-m", "tests.torch.interrupted_programs", program, str(stride)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -1,0 +1,102 @@
+"""An exception at each line and behind each call of a budget and of a captured step: what runs later is right.
+
+    python -m tests.torch.interrupted_programs budget STRIDE
+
+A process of its own: CPython keeps what a trace function raised inside a handler, and with it tensors.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import sys
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+import edgemem.torch
+from edgemem.errors import BudgetExceededError
+from tests.interrupts import interrupted, product_files
+
+FILES = product_files("replay", "torch")
+BUDGET = 168_000  # bytes, of 171,712: operators run again
+
+
+def made() -> tuple[Any, Any]:
+    torch.manual_seed(0)
+    layers = [torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()) for _ in range(2)]
+    batch = torch.randn(128, 64), torch.randint(10, (128,))
+    return torch.nn.Sequential(*layers, torch.nn.Linear(64, 10)), batch
+
+
+def gradients(model: Any, batch: Any) -> list[bytes]:
+    model.zero_grad()
+    functional.cross_entropy(model(batch[0]), batch[1]).backward()
+    return [p.grad.numpy().tobytes() for p in model.parameters()]
+
+
+def check_budget(step: int) -> None:
+    model, batch = made()
+    expected = gradients(model, batch)
+
+    def within() -> list[bytes]:
+        with edgemem.torch.rematerialize(budget=BUDGET):
+            model.zero_grad()
+            functional.cross_entropy(model(batch[0]), batch[1]).backward()
+        return [p.grad.numpy().tobytes() for p in model.parameters()]
+
+    assert within() == expected
+    point, is_raised = 0, True
+    while is_raised:
+        try:
+            with interrupted(point, FILES, calls=True) as interrupt:
+                within()
+        except BudgetExceededError:  # of what an interrupted operator holds
+            pass
+        is_raised = interrupt.is_raised
+        model.zero_grad()
+        gc.collect()
+        for _ in range(3):
+            assert gradients(model, batch) == expected, point  # plain PyTorch
+        assert within() == expected, point  # another budget, so none is left
+        point += step
+    assert point > step
+
+
+def check_captured_step(step: int) -> None:
+    first, batch = made()
+    loss = functional.cross_entropy
+    optimizer = torch.optim.Adam(first.parameters())
+    captured = edgemem.torch.reorder(edgemem.torch.capture(first, loss, batch, optimizer))
+    start = copy.deepcopy(first.state_dict())
+
+    def plain() -> list[bytes]:
+        model = copy.deepcopy(first)
+        model.load_state_dict(start)
+        chosen = torch.optim.Adam(model.parameters())
+        for _ in range(3):
+            chosen.zero_grad()
+            loss(model(batch[0]), batch[1]).backward()
+            chosen.step()
+        return [p.detach().numpy().tobytes() for p in model.parameters()]
+
+    expected = plain()
+    point, is_raised = 0, True
+    while is_raised:
+        with interrupted(point, FILES, calls=True) as interrupt:
+            captured(first, optimizer, batch)
+        is_raised = interrupt.is_raised
+        first.load_state_dict(start)
+        optimizer.state.clear()
+        for _ in range(3):
+            captured(first, optimizer, batch)
+        assert [p.detach().numpy().tobytes() for p in first.parameters()] == expected, point
+        assert plain() == expected, point
+        point += step
+    assert point > step
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    {"budget": check_budget, "step": check_captured_step}[sys.argv[1]](int(sys.argv[2]))
