@@ -94,6 +94,7 @@ class Rematerialization:
         self._check = check
         self._notes = Notes()
         self._memory: BudgetMemory | None = None
+        self._values: Values | None = None
         self._operators: Operators | None = None
         self._accesses: Accesses | None = None
         self._residence: Residence | None = None
@@ -136,7 +137,7 @@ class Rematerialization:
         memory = BudgetMemory(
             self._budget, self._policy.rules, found.evict_address, found.move_address, poison=self._poison
         )
-        values = Values(memory, found)
+        values = self._values = Values(memory, found)
         self._ends.callback(values.close)
         self._ends.callback(memory.close)
         memory.start()
