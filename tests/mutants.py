@@ -1,6 +1,6 @@
 """Mutation tests: small changes of a package, one at a time; a test has to notice each.
 
-    python -m tests.mutants edgemem/proof --count 300 tests/unit/test_proof.py tests/unit/test_rehearsal.py ...
+    python -m tests.mutants edgemem/proof --count 300 tests/unit/test_proof.py tests/unit/test_proof_forgeries.py ...
 
 A mutant is made in a forked process, in which the code of the package's functions is replaced, so that nothing is
 imported anew. Mutants are drawn evenly from all places where one can be; `--seed` draws others, `--only FILE:NUMBER`

@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import struct
 import zipfile
-import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.system.text import short_repr
+from edgemem.system.zip_errors import ZIP_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["ARCHIVE_ERRORS", "check_layout", "check_listing", "check_manifest_bytes", "check_member", "read_member"]
-
-# What reading an archive raises, and what the checks here raise: ValueError.
-ARCHIVE_ERRORS: Final = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+__all__ = ["check_layout", "check_listing", "check_manifest_bytes", "check_member", "read_member"]
 
 _MOST_FILES: Final = 10_000
 _MOST_SIGNATURE: Final = 1 << 20  # bytes of the signing block
@@ -90,7 +87,7 @@ def _naming(name: str) -> Iterator[None]:
     """Raises ValueError, which names the file, for what unpacking it raises."""
     try:
         yield
-    except ARCHIVE_ERRORS as e:
+    except ZIP_ERRORS as e:
         raise ValueError(f"{short_repr(name)} is damaged ({e})") from None
 
 

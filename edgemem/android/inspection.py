@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.android.app_model import INFO, MODEL, MOST_BYTES, read_info, read_ports
 from edgemem.android.archive import (
-    ARCHIVE_ERRORS,
     check_layout,
     check_listing,
     check_manifest_bytes,
@@ -30,6 +29,7 @@ from edgemem.runtime.onnxruntime.file import model_digest, weight_files
 from edgemem.system.files import temporary_folder
 from edgemem.system.regular_files import read_bounded
 from edgemem.system.text import join_names
+from edgemem.system.zip_errors import ZIP_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -132,7 +132,7 @@ def _read_members(copy: Path, data: bytes, path: Path) -> dict[str, _Member]:
                 check_member(archive, entry)
             if MANIFEST in archive.namelist():
                 check_manifest_bytes(archive.read(MANIFEST))
-    except ARCHIVE_ERRORS as e:
+    except ZIP_ERRORS as e:
         raise ApkError(f"{path} is no Android package, or damaged: {e}") from None
     return {
         entry.filename: _Member(

@@ -12,12 +12,13 @@ import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from edgemem.android.archive import ARCHIVE_ERRORS, check_listing, read_member
+from edgemem.android.archive import check_listing, read_member
 from edgemem.android.sdk import find_tool, find_toolchain, run_tool
 from edgemem.android.sources import find_sources
 from edgemem.errors import ToolError, UnknownAbiError
 from edgemem.system.files import temporary_folder
 from edgemem.system.text import join_names
+from edgemem.system.zip_errors import ZIP_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -154,7 +155,7 @@ def read_archive(path: Path) -> Archive:
             return Archive(read_member(archive, "classes.jar"), libraries, "\n\n".join(texts))
     except OSError as e:
         raise ToolError(f"cannot read {path}: {e.strerror or e}") from e
-    except ARCHIVE_ERRORS as e:
+    except ZIP_ERRORS as e:
         raise ToolError(f"{path.name} is no archive for Android: {e}; give an .aar file") from e
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import zipfile
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -13,6 +12,7 @@ import numpy as np
 from edgemem.errors import ModelError
 from edgemem.system.files import atomic_write
 from edgemem.system.regular_files import open_regular
+from edgemem.system.zip_errors import ZIP_ERRORS
 from edgemem.trace.budget import MOST_BYTES, MOST_ITEMS, ReadingBudget
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def read_columns(path: Path, names: Sequence[str]) -> Columns:
                     raise ModelError(f"its names have more than {_MOST_TEXT:,} bytes")
                 text = _column(archive, given["names"], _UINT8, budget)
                 return Columns(numbers, _unpacked_names(text, _column(archive, given["ends"], _INT64, budget)))
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as e:
+    except (OSError, *ZIP_ERRORS) as e:
         raise ModelError(str(e)) from None
 
 

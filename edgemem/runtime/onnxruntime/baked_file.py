@@ -50,7 +50,7 @@ LEVELS = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_FATAL = 3  # log severity
+_FATAL = 4  # log severity
 _REMEDY = "make it here from the original model with: edgemem shrink MODEL.onnx -o SHRUNK.onnx"
 
 
@@ -210,7 +210,10 @@ def baked_options(data: Content, options: Any) -> Iterator[None]:
 
 
 def quiet_options() -> Any:
-    """Options of a session that a command opens: what ONNX Runtime warns of is about the model, and not printed."""
+    """Options of a session that edgemem opens by itself: ONNX Runtime prints nothing but what ends the process.
+
+    Its warnings are about the model, and its errors are raised, too.
+    """
     options = onnxruntime().SessionOptions()
     options.log_severity_level = _FATAL
     return options

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.onnxruntime.baked_file import bind_dimensions, onnxruntime, runtime_errors
+from edgemem.runtime.onnxruntime.baked_file import bind_dimensions, onnxruntime, quiet_options, runtime_errors
 from edgemem.system.child_call import ChildError, Message, call_child, serve
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ _LOOPS: Final = frozenset(
 _MOST_BYTES: Final = 1 << 30  # of all results, up to which a run needs no process of its own
 _LIMIT_S: Final = 60.0
 _LEAST_S: Final = 10.0  # in which a process starts and a small model runs on a busy machine
-_ERRORS_ONLY: Final = 4  # log severity
 
 
 def is_bounded(graph: Graph) -> bool:
@@ -78,8 +77,7 @@ def check_run_ends(
 
 def _answer(question: Message) -> Message:
     ort, values = onnxruntime(), iter(question.arrays)
-    options = bind_dimensions(ort.SessionOptions(), question.data["dims"])
-    options.log_severity_level = _ERRORS_ONLY
+    options = bind_dimensions(quiet_options(), question.data["dims"])
     options.intra_op_num_threads = 1
     try:
         session = ort.InferenceSession(question.data["model"], options, providers=["CPUExecutionProvider"])

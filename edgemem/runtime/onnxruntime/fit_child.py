@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.model.states import StatePair
-from edgemem.runtime.onnxruntime.baked_file import onnxruntime
+from edgemem.runtime.onnxruntime.baked_file import quiet_options
 from edgemem.runtime.onnxruntime.decoder import DecoderState
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.system.child_call import Message, serve
@@ -51,9 +51,8 @@ def longest(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _session(task: Mapping[str, Any]) -> InferenceSession:
-    options = onnxruntime().SessionOptions()
+    options = quiet_options()
     options.intra_op_num_threads = task["threads"]
-    options.log_severity_level = 4
     return InferenceSession(task["model"], options, cache=False, stored=False)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Model, Stateful
-from edgemem.runtime.onnxruntime.baked_file import onnxruntime
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime, quiet_options
 from edgemem.runtime.onnxruntime.decoder import DecoderState
 from edgemem.runtime.onnxruntime.decoder_inputs import MADE_HERE
 
@@ -107,8 +107,7 @@ def check_equal(
     made = []
     batch = sizes.get("batch", sizes.get("batch_size", 1))
     for path, states in ((before, pairs), (after, None)):
-        options = ort.SessionOptions()
-        options.log_severity_level = 4
+        options = quiet_options()
         rng = np.random.default_rng(0)
         try:
             session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

@@ -22,6 +22,7 @@ from edgemem.runtime.onnxruntime.baked_file import (
     bind_dimensions,
     check_name,
     onnxruntime,
+    quiet_options,
     runtime_errors,
     session_options_for,
 )
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["OriginalRuns", "OutputComparison", "requests_of"]
 
 _RUNS: Final = 3
-_ERRORS_ONLY: Final = 4  # log severity
 _DEFAULT: Final = "all"  # the level of a session whose options say nothing
 _ROUNDS: Final = (5, 20)  # timed runs of each session: at least, at most
 _ENOUGH_S: Final = 2.0  # seconds of timed runs, after which the least number is enough
@@ -209,8 +209,7 @@ def _told() -> Iterator[None]:
 def _session(file: Path, level: str | None, threads: int, bindings: Bindings | None) -> Any:
     """A session of a file at a level, which knows the values of open dimensions; None: as users open it."""
     ort = onnxruntime()
-    options = bind_dimensions(ort.SessionOptions(), bindings.fixed if bindings and level is not None else {})
-    options.log_severity_level = _ERRORS_ONLY
+    options = bind_dimensions(quiet_options(), bindings.fixed if bindings and level is not None else {})
     options.intra_op_num_threads = threads
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level or _DEFAULT])
     session_options_for(file.read_bytes(), options)

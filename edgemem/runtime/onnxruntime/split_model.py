@@ -19,7 +19,7 @@ from edgemem.model.ranges import Range, in_ranges, resolve
 from edgemem.planning.ranges import plan_at
 from edgemem.proof import prove
 from edgemem.runtime.honoured import NODE_BY_NODE
-from edgemem.runtime.onnxruntime.baked_file import check_place, onnxruntime
+from edgemem.runtime.onnxruntime.baked_file import check_place, onnxruntime, quiet_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,6 @@ _ENTRIES = (
     "session.set_denormal_as_zero",
     "mlas.enable_gemm_fastmath_arm64_bfloat16",
 )
-_FATAL = 4  # log severity
 _FIELDS = ("intra_op_num_threads", "log_severity_level", "use_deterministic_compute", "use_per_session_threads")
 
 
@@ -250,9 +249,8 @@ def _folded(graph: Graph) -> frozenset[str]:
 def node_options(options: Any = None) -> Any:
     """Options of a session for one node: no optimisation, no arena; one thread unless the user's options say more."""
     ort = onnxruntime()
-    made = ort.SessionOptions()
+    made = quiet_options()
     made.intra_op_num_threads = 1
-    made.log_severity_level = _FATAL  # errors are caught, and reported as the reason
     if options is not None:
         for name in _FIELDS:
             if hasattr(options, name):  # use_per_session_threads came with 1.23

@@ -39,12 +39,10 @@ def cpu_operator(model: Computable, number: int, what: str) -> CpuOperator:
 
 class _OnnxRuntime:
     def __init__(self, data: bytes, what: str) -> None:
-        from edgemem.runtime.onnxruntime.baked_file import onnxruntime, runtime_errors
+        from edgemem.runtime.onnxruntime.baked_file import onnxruntime, quiet_options, runtime_errors
 
-        ort = onnxruntime()
-        options = ort.SessionOptions()
+        ort, options = onnxruntime(), quiet_options()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
         self._what = what
         self._errors = runtime_errors()
         try:
