@@ -63,9 +63,9 @@ def check(
     if junit is not None:
         with atomic_write(junit) as file:
             file.write(text.junit_xml(found).encode())
-    quiet = secrets.token_hex(16) if as_github and not as_json else ""
-    if quiet:  # until this text comes again, no line is a command to GitHub, whatever the names in it are
-        click.echo(f"::stop-commands::{quiet}")
+    token = secrets.token_hex(16) if as_github and not as_json else ""
+    if token:  # until this text comes again, no line is a command to GitHub, whatever the names in it are
+        click.echo(f"::stop-commands::{token}")
     if as_json:
         click.echo(json.dumps(text.check_data(found)))
     elif as_markdown:
@@ -75,8 +75,8 @@ def check(
             echo_folded(printable(text.model_line(model)), indent=6)
         for name in found.gone:
             echo_folded(printable(f"gone  {name}: it is in the baseline and no longer there"), indent=6)
-    if quiet:
-        click.echo(f"::{quiet}::")
+    if token:
+        click.echo(f"::{token}::")
     if as_github:
         for line in text.github_lines(found):
             click.echo(line, err=as_json)

@@ -68,7 +68,7 @@ def trace(
     if differs:
         raise UnsupportedError(
             f"the training step does something else each time it runs ({differs}), which a captured step would not; "
-            "write the model without, or run it once before if it only keeps something for later"
+            "take that out of the model, or run the step once before if it only keeps something for later"
         )
     return found[1], frozenset(_changed(described[0], described[1]))
 
@@ -90,12 +90,13 @@ def _traced(
             return make_fx(watched, tracing_mode="real")(values)
     except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException) as e:
         raise UnsupportedError(
-            f"the training step depends on values of tensors, not on their shapes alone ({e}); write the model without"
+            f"the training step depends on values of tensors, not on their shapes alone ({e}); take that out of the "
+            "model"
         ) from e
     except RuntimeError as e:
         said = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
         raise UnsupportedError(
-            f"PyTorch cannot trace the training step ({said}); if it runs in plain PyTorch, write it without"
+            f"PyTorch cannot trace the training step ({said}); if it runs in plain PyTorch, it still cannot be captured"
         ) from e
 
 
