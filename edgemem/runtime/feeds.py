@@ -146,7 +146,7 @@ def _check_like(name: str, shape: Sequence[int], declared: Sequence[int | str | 
     """Raise ModelError for a shape that the model's input cannot have; () stands for any rank, too."""
     fixed = [d if isinstance(d, int) and d >= 0 else s for d, s in zip(declared, shape, strict=False)]
     if declared and (len(declared) != len(shape) or fixed != list(shape)):
-        raise ModelError(f"input {name!r} has the shape {list(declared)} in the model, which {list(shape)} is none of")
+        raise ModelError(f"input {name!r} has the shape {list(declared)} in the model, and {list(shape)} was given")
 
 
 def _flags(name: str, shape: Sequence[int | str | None]) -> list[str]:
