@@ -113,3 +113,15 @@ def test_a_device_that_is_not_there_is_refused_as_in_onnx_runtime(model: Path, t
     for one in (session, plain(model)):
         with pytest.raises(Exception, match="gpu:0"):
             one.run(None, X, shrinking("gpu:0"))
+
+
+def test_a_run_that_fails_for_another_reason_is_not_done_again(model: Path) -> None:
+    """Operators may have written into the caller's memory before it failed."""
+    session = edgemem.InferenceSession(model, options(), cache=False, background=False)
+    session.run(None, X)
+    chosen = shrinking()
+    with pytest.raises(Exception, match="INVALID_ARGUMENT"):
+        session.run(None, {"x": np.zeros((1, *X["x"].shape), np.float32)}, chosen)
+    assert chosen.get_run_config_entry(SHRINKAGE) == "cpu:0"
+    session.run(None, X, chosen)
+    assert session.memory.arena == 0

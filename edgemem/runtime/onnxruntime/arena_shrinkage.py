@@ -20,6 +20,7 @@ __all__ = ["run_with_options"]
 
 _ENTRY: Final = "memory.enable_memory_arena_shrinkage"
 _HOST: Final = "cpu:0"  # the arena in whose place edgemem's allocator is
+_REFUSAL: Final = "memory arena shrink list"  # in what ONNX Runtime says of the entry, before the first operator runs
 _ASKED: Final[WeakSet[Any]] = WeakSet()  # options whose entry was taken out
 
 
@@ -34,8 +35,9 @@ def run_with_options(
     def made(*arguments: Any) -> Any:
         try:
             return call(*arguments)
-        except Exception:  # ONNX Runtime refuses the entry before the first operator runs
-            if not _take_out(options):
+        except Exception as e:
+            # Another failure may come after operators have written into the caller's memory: it is not done again.
+            if _REFUSAL not in str(e) or not _take_out(options):
                 raise
         return call(*arguments)
 
