@@ -237,7 +237,7 @@ def test_what_is_wrong_in_a_package_is_told(apk: Path, tmp_path: Path) -> None:
     assert str(cut) in refusal(edgemem("android", "verify", cut), 1)
     middle = data.index(content(apk)["assets/NOTICES.txt"]) + 20
     cut.write_bytes(data[:middle] + b"X" + data[middle + 1 :])
-    assert "NOTICES.txt is damaged" in refusal(edgemem("android", "verify", cut), 1)
+    assert "NOTICES.txt' is damaged" in refusal(edgemem("android", "verify", cut), 1)
     unsigned = tmp_path / "unsigned.apk"
     with zipfile.ZipFile(unsigned, "w") as archive:
         archive.writestr("AndroidManifest.xml", content(apk)["AndroidManifest.xml"])

@@ -117,7 +117,7 @@ def test_measure_compares_two_files_in_eighty_columns(tmp_path: Path) -> None:
     assert lines[:2] == [f"1: {ours.name}, compared with 2", f"2: {ours.name}"]
     assert max(map(len, lines)) <= 80
     names = ["1 litert", "1 edgemem", "1 xnnpack", "1 tflm", "2 litert", "2 edgemem", "2 xnnpack", "2 tflm"]
-    for title in ("arena ", "process ", "ms "):
+    for title in ("arena ", "process ", "cpu ms "):
         start = next(k for k, line in enumerate(lines) if line.startswith(title))
         shown = [" ".join(line.split()[:2]) for line in lines[start + 1 : start + 9]]
         assert [name for name in shown if "tflm" not in name] == [name for name in names if "tflm" not in name]
