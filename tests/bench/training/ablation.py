@@ -1,8 +1,9 @@
-"""What each part of spatio-temporal planning saves (STWeaver, §8): memory efficiency of four allocators.
+"""What each part of spatio-temporal planning saves (STWeaver, §8): memory efficiency of five allocators.
 
 python tests/bench/training/ablation.py [--strategy auto] [NAME ...]
 
 caching    PyTorch's caching allocator, simulated
+expandable the same with PyTorch's setting expandable_segments:True, simulated
 static     the requests of static sections have places in a plan; dynamic ones go to the fallback
 + dynamic  dynamic ones are served from the Dynamic Reusable Space, what does not fit by the fallback
 + room     and from room above the static ones that is theirs alone (edgemem/trace/dynamic_slots.py)
@@ -35,6 +36,7 @@ from edgemem.replay.arena import ArenaMemory
 from edgemem.replay.library import DEVICE, library
 from edgemem.replay.loop import Loop, LoopCounts
 from edgemem.trace.caching import simulate
+from edgemem.trace.caching_settings import CachingSettings
 from edgemem.trace.cycle import Cycle
 from edgemem.trace.dynamic_slots import dynamic_slots
 from tests.training_traces.traces import SETUPS, training_trace
@@ -174,16 +176,17 @@ def main() -> None:
     addresses = Addresses()
     devices = count()
     columns = (
-        "setup | events | dynamic | allocated GiB | caching | static | + dynamic | + room | plan / bound | s | served"
+        "setup | events | dynamic | allocated GiB | caching | expandable | static | + dynamic | + room | plan / bound | s | served"
     )
     print(f"| {columns} |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     for name in given.names or NAMES:
         setup = SETUPS[name]
         trace = training_trace(replace(setup, iterations=2 * setup.iterations))
         if len(np.unique(trace.stream)) > 1:
             sys.exit(f"{name} has several streams: a plan of a device is of one")
         caching = simulate(trace)
+        expandable = simulate(trace, CachingSettings.parse("expandable_segments:True"))
         cycle, planset, seconds = planned(setup, given.strategy)
         best = planset.best_offsets
         assert best is not None
@@ -194,7 +197,7 @@ def main() -> None:
             allocate(trace, slots, addresses, next(devices) % 32)
             for slots in (static, reuse, dynamic_slots(cycle, planset))
         ]
-        shares = [caching.efficiency, *(caching.allocated_peak / run.reserved for run in runs)]
+        shares = [caching.efficiency, expandable.efficiency, *(caching.allocated_peak / run.reserved for run in runs)]
         counts = runs[-1].counts
         served = (counts.hits + counts.dynamic_hits) / counts.requests
         print(
