@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
+import subprocess
+import sys
+import tempfile
 import zipfile
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Case", "make_case"]
 
 _MOST_BYTES: Final = 1 << 16  # of a file
+_READS_PLANS: Final = "run m.onnx"  # from the cache
+_READS_ROWS: Final = "plan m.onnx --jobs 1 -o ../out/rows.csv"
 _MODEL: Final = """<ir_version: 8, opset_import: ["" : 17]> g (float[1, 4] x) => (float[1, 4] y)
     { a = Exp (x)  b = Neg (a)  c = Add (a, b)  d = Relu (c)  y = Mul (d, b) }"""
 
@@ -56,12 +63,14 @@ class _Kind:
         make: a hostile one.
         commands: that read it, one of which is run.
         beside: files that the commands read, too.
+        is_cached: whether the file is an entry of the cache: the one that the first command writes there.
     """
 
     name: str
     make: Callable[[random.Random], bytes]
     commands: tuple[str, ...]
     beside: Callable[[], Mapping[str, bytes]] = dict
+    is_cached: bool = False
 
 
 @cache
@@ -201,6 +210,34 @@ def _config(chance: random.Random) -> bytes:
     return mutate_json(chance, data, [], ("model", "search", "[" * 100, "decoder"))
 
 
+@cache
+def _entry(command: str) -> tuple[str, bytes]:
+    """What a command leaves in the cache: its name, as seen from where the command runs, and its content."""
+    with tempfile.TemporaryDirectory(prefix="edgemem-entry-") as name:
+        top = Path(name)
+        for folder in ("in", "out", "cache"):
+            (top / folder).mkdir()
+        for file, data in _beside().items():
+            (top / "in" / file).write_bytes(data)
+        subprocess.run(
+            [sys.executable, "-m", "edgemem", *command.split()],
+            cwd=top / "in",
+            env={**os.environ, "EDGEMEM_CACHE": str(top / "cache")},
+            check=True,
+            capture_output=True,
+        )
+        (entry,) = (file for file in (top / "cache").rglob("*") if file.is_file())
+        return f"../{entry.relative_to(top)}", entry.read_bytes()
+
+
+def _cached_plan(chance: random.Random) -> bytes:
+    return load_target("cache").mutate(chance, _entry(_READS_PLANS)[1], _seeds("cache"))
+
+
+def _cached_row(chance: random.Random) -> bytes:
+    return mutate_json(chance, _entry(_READS_ROWS)[1], [], ("figures", "document", "../out/x", "::error::x", "status"))
+
+
 def _beside() -> Mapping[str, bytes]:
     return {"m.onnx": _model(), "p.onnx": _planned()}
 
@@ -276,6 +313,8 @@ KINDS: Final[Mapping[str, _Kind]] = {
         ("android aar --onnxruntime h.aar -o ../out/e.aar",),
         _beside,
     ),
+    "cached plan": _Kind("", _cached_plan, (_READS_PLANS,), _beside, is_cached=True),
+    "cached row": _Kind("", _cached_row, (_READS_ROWS,), _beside, is_cached=True),
     "config": _Kind("h.json", _config, ("fit m.onnx --budget 1GiB --no-run -o h.json",), _beside),
 }
 
@@ -285,4 +324,5 @@ def make_case(kind: str, seed: int) -> Case:
     chance, about = random.Random(f"{kind} {seed}"), KINDS[kind]
     data = chance.randbytes(chance.choice((0, 1, 64))) if chance.random() < 0.03 else about.make(chance)
     command = chance.choice(about.commands)
-    return Case(kind, {**about.beside(), about.name: data}, tuple(command.split()))
+    name = _entry(about.commands[0])[0] if about.is_cached else about.name
+    return Case(kind, {**about.beside(), name: data}, tuple(command.split()))

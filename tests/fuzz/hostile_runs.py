@@ -45,6 +45,7 @@ def fault_of(case: Case, top: Path) -> str:
     for name in ("in", "out", "home", "temporary", "cache"):
         (top / name).mkdir(parents=True)
     for name, data in case.files.items():
+        (top / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (top / "in" / name).write_bytes(data)
     before = {name: _content(top / name) for name in ("in", "home")}
     code = _run(case, top)
@@ -151,7 +152,7 @@ def main() -> int:
             if given.keep is not None:
                 for name, data in case.files.items():
                     (given.keep / str(number)).mkdir(parents=True, exist_ok=True)
-                    (given.keep / str(number) / name).write_bytes(data)
+                    (given.keep / str(number) / Path(name).name).write_bytes(data)
     print(f"{given.cases:,} cases, {found:,} faults, the slowest {slowest:.1f} s")
     return 1 if found else 0
 

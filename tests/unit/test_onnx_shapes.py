@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, parser
@@ -190,6 +191,38 @@ def test_an_unknown_operator_without_a_declaration(tmp_path: Path) -> None:
     with pytest.raises(UnknownShapeError, match=r"no flag binds it: .* gives 'a' a shape\. Add it to") as error:
         graph(tmp_path, proto)
     assert error.value.symbols == ()
+
+
+@pytest.mark.parametrize("operator", ["Scaler <offset = [0.5], scale = [2.0]>", "Normalizer", "Imputer"])
+def test_scalers_of_classifiers_keep_the_shape(tmp_path: Path, operator: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    if operator == "Imputer":
+        operator = "Imputer <imputed_value_floats = [1.0], replaced_value_float = 0.0>"
+    head = HEAD.replace("17,", '17, "ai.onnx.ml" : 3,')
+    proto = parser.parse_model(
+        f"{head} g (float[N, 4] x) => (float[A, B] y) {{ a = ai.onnx.ml.{operator} (x)  y = Abs (a) }}"
+    )
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    assert shapes(graph(tmp_path, proto, {"N": 3}))["a"] == (3, 4)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.ones((3, 4), np.float32)})[0].shape == (3, 4)
+
+
+def test_what_a_classifier_makes_is_left_to_the_runtime(tmp_path: Path) -> None:
+    """As scikit-learn's converters write it: scores of a size that no rule gives, and a sequence of maps."""
+    head = HEAD.replace("17,", '17, "ai.onnx.ml" : 3,')
+    proto = parser.parse_model(
+        f"""{head} g (float[N, 4] x) => (int64[M] label, float[M] scores)
+        {{ a = ai.onnx.ml.Scaler <offset = [0.5], scale = [2.0]> (x)
+           label, raw = ai.onnx.ml.SVMClassifier <classlabels_ints = [0, 1], kernel_type = "LINEAR"> (a)
+           b = Neg (raw)  scores = ai.onnx.ml.ZipMap <classlabels_int64s = [0, 1]> (b) }}"""
+    )
+    with pytest.raises(UnknownShapeError, match=r"--input-shape|--dim N=VALUE"):
+        graph(tmp_path, proto)
+    made = graph(tmp_path, proto, {"N": 3, "M": 3})
+    assert shapes(made)["a"] == (3, 4)
+    assert {"raw", "b"} <= left_out(made).keys()
+    assert "ai.onnx.ml::SVMClassifier" in left_out(made)["raw"]
 
 
 def test_sizes_that_an_operator_does_not_take(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""The output types of operators that ONNX Runtime adds to ONNX's own: those that its optimiser and quantiser write.
+"""The output types of operators that ONNX has no rules for.
 
-ONNX has no rules for them. The operators are described in ONNX Runtime's docs/ContribOperators.md; tests compare the
-rules with what ONNX Runtime infers and with what it computes.
+Most are what ONNX Runtime adds to ONNX's own: what its optimiser and quantiser write (its docs/ContribOperators.md
+describes them). The others scale inputs of classifiers (ai.onnx.ml). Tests compare the rules with what ONNX Runtime
+infers and with what it computes.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def contrib_types(
     types: Sequence[TypeProto | None],
     values: Sequence[NDArray[np.generic] | None],
 ) -> tuple[_Types, str] | None:
-    """The output types of one of ONNX Runtime's operators, and why they cannot be had, or "".
+    """The output types of one of these operators, and why they cannot be had, or "".
 
     Args:
         node: the node.
@@ -79,6 +80,8 @@ def contrib_types(
 def _rule(node: NodeProto, version: int) -> Callable[[TypedNode], _Types] | None:
     if node.domain == "com.microsoft":
         return _MICROSOFT.get(node.op_type)
+    if node.domain == "ai.onnx.ml":
+        return _SCALERS.get(node.op_type)
     if node.domain == "com.microsoft.nchwc":
         return BLOCKED.get(node.op_type)
     if node.domain == "com.ms.internal.nhwc":
@@ -91,6 +94,11 @@ def _rule(node: NodeProto, version: int) -> Callable[[TypedNode], _Types] | None
 def _same(call: TypedNode) -> _Types:
     """As the first input."""
     return [call.like()]
+
+
+def _floats(call: TypedNode) -> _Types:
+    """32-bit floats in the shape of the first input."""
+    return [tensor_type(TensorProto.FLOAT, call.dims(0))]
 
 
 def _layer_normalization(call: TypedNode) -> _Types:
@@ -200,6 +208,12 @@ _MICROSOFT: Mapping[str, Callable[[TypedNode], _Types]] = {
     "Pad": _pad,
     **ATTENTION,
     **QUANTIZED,
+}
+
+_SCALERS: Mapping[str, Callable[[TypedNode], _Types]] = {
+    "Imputer": _same,
+    "Normalizer": _floats,
+    "Scaler": _floats,
 }
 
 # In ONNX's own domain, in operator sets that do not have them.

@@ -144,7 +144,7 @@ class _Walk:
             return SizeOrigin("fault", f"the operators do not take these sizes: {node.label!r}: {made.reason}")
         if inherited := self._inherited(node):
             return inherited
-        if known is not None and known.tensor_type.elem_type:
+        if node.proto.domain == "ai.onnx.ml" or (known is not None and known.tensor_type.elem_type):
             return SizeOrigin("data", op_type(node.proto))
         return SizeOrigin("fault", f"{node.label!r}: {made.reason}" if made is not None and made.reason else "")
 
