@@ -1,6 +1,7 @@
 """How the suite runs: which tests, with which edgemem, and with which examples.
 
-`--full` runs every test; otherwise those that are marked `full` are left out. Hypothesis draws the same examples at
+`--full` runs what CI runs; otherwise tests that are marked `full` are left out. `--exhaustive` runs every case of what
+`--full` samples, and the tests that are marked so, too: hours. Hypothesis draws the same examples at
 every run, and skips are allowed for known reasons only. `--hypothesis-profile=search` draws new examples, and more.
 """
 
@@ -39,11 +40,13 @@ settings.register_profile("search", max_examples=2000, deadline=None, print_blob
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_skip_options(parser)
-    parser.addoption("--full", action="store_true", help="run every test, not only the quick ones")
+    parser.addoption("--full", action="store_true", help="run what CI runs, not only the quick tests")
+    parser.addoption("--exhaustive", action="store_true", help="run every test and every case: hours")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    extent.full = config.getoption("full")
+    extent.exhaustive = config.getoption("exhaustive")
+    extent.full = extent.exhaustive or config.getoption("full")
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile("full" if extent.full else "quick")
     set_child_path()
@@ -56,10 +59,12 @@ def set_child_path() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that are marked `full`, or of large models, unless asked for: by `--full`, or by name."""
-    if extent.full or any("::" in argument for argument in config.args):
+    """Leave out the tests of tiers that are not asked for, and those of large models, unless they are named."""
+    if extent.exhaustive or any("::" in argument for argument in config.args):
         return
-    left_out = {item for item in items if item.get_closest_marker("full") or _is_of_large_model(item)}
+    left_out = {item for item in items if item.get_closest_marker("exhaustive")}
+    if not extent.full:
+        left_out |= {item for item in items if item.get_closest_marker("full") or _is_of_large_model(item)}
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]

@@ -1,4 +1,4 @@
-"""How much of the suite runs: everything with `--full`, or the quick part of it."""
+"""How much of the suite runs: the quick part of it, with `--full` what CI runs, with `--exhaustive` everything."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from models.fetch import catalogue
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["full", "is_large_model", "run_for_seeds"]
+__all__ = ["exhaustive", "full", "is_large_model", "run_for_seeds"]
 
 full = False  # set by conftest.py
+exhaustive = False  # set by conftest.py
 
 # What the quick tests may download: 30 MB. Packages that the tests need anyway are read where they are installed.
 _QUICK_PACKAGES: Final = {

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _LIMIT_S = 120  # of one mutant's tests: an endless loop is noticed
 _COMPARED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -160,8 +160,8 @@ def _run(tests: Sequence[str]) -> int:
     return int(pytest.main([*options, *tests]))
 
 
-def _try(file: Path, module: Any, number: int, tests: Sequence[str]) -> str:
-    """ "killed", "timed out" or "SURVIVED"."""
+def _begin(file: Path, module: Any, number: int, tests: Sequence[str]) -> int:
+    """Run the tests on one mutant in a child; its process number."""
     child = os.fork()
     if not child:
         silent = os.open(os.devnull, os.O_WRONLY)
@@ -174,10 +174,25 @@ def _try(file: Path, module: Any, number: int, tests: Sequence[str]) -> str:
             code = _run(tests)
         finally:
             os._exit(1 if code else 0)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return "timed out" if os.WTERMSIG(status) == signal.SIGALRM else "killed"
-    return "SURVIVED" if os.WEXITSTATUS(status) == 0 else "killed"
+    return child
+
+
+def _tried(
+    drawn: Sequence[tuple[Path, int]], modules: Mapping[Path, Any], tests: Sequence[str], jobs: int
+) -> Iterator[tuple[Path, int, bool]]:
+    """Every mutant as its tests end, and whether it survived them; an endless loop does not."""
+    running: dict[int, tuple[Path, int]] = {}
+    for file, number in drawn:
+        if len(running) >= jobs:
+            yield _ended(running)
+        running[_begin(file, modules[file], number, tests)] = file, number
+    while running:
+        yield _ended(running)
+
+
+def _ended(running: dict[int, tuple[Path, int]]) -> tuple[Path, int, bool]:
+    child, status = os.wait()
+    return (*running.pop(child), os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0)
 
 
 def main() -> int:
@@ -187,6 +202,7 @@ def main() -> int:
     parser.add_argument("tests", nargs="+")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at once")
     parser.add_argument("--only", action="append", default=[], metavar="FILE:NUMBER")
     given = parser.parse_args()
     places = []
@@ -202,10 +218,9 @@ def main() -> int:
     if _run(given.tests):
         sys.exit("the tests fail without a change")
     begun, killed = time.monotonic(), 0
-    for done, (file, number) in enumerate(drawn, 1):
-        found = _try(file, modules[file], number, given.tests)
-        killed += found != "SURVIVED"
-        if found == "SURVIVED":
+    for done, (file, number, survived) in enumerate(_tried(drawn, modules, given.tests, given.jobs), 1):
+        killed += not survived
+        if survived:
             mutation = _Mutation(number)
             mutation.visit(ast.parse(file.read_text(encoding="utf-8")))
             before = file.read_text(encoding="utf-8").splitlines()[mutation.line - 1].strip()

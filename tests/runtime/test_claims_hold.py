@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgemem.cli.main import main
 from models.build import TFLITE, build, build_tflite, names
-from tests.exhaustive import EXHAUSTIVE
+from tests import extent
 from tests.onnx_sessions import branching, looping, nonzero
 from tests.oracle.memory_plans.random_onnx import random_onnx
 from tests.oracle.memory_plans.random_tflite import random_tflite
@@ -201,7 +201,7 @@ def test_what_plan_claims_verify_does(number: int, tmp_path: Path) -> None:
 @pytest.mark.full
 def test_what_plan_claims_of_many_files_verify_does(tmp_path: Path) -> None:
     found: Counter[str] = Counter()
-    count = 300 if EXHAUSTIVE else 60
+    count = 300 if extent.exhaustive else 60
     for number in range(count):
         path, options = file_of(number, tmp_path)
         found[checked(path, tmp_path / f"planned{number}{path.suffix}", *options)] += 1

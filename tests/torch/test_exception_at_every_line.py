@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.exhaustive import EXHAUSTIVE
+from tests import extent
 
 pytest.importorskip("torch")
 
@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("program", ["budget", "step"])
-def test_what_runs_after_an_exception_anywhere_is_right(program: str, request: pytest.FixtureRequest) -> None:
-    stride = 1 if EXHAUSTIVE else 997 if request.config.getoption("--full") else 2503
+def test_what_runs_after_an_exception_anywhere_is_right(program: str) -> None:
+    stride = 1 if extent.exhaustive else 997 if extent.full else 2503
     command = [sys.executable, "-m", "tests.torch.interrupted_programs", program, str(stride)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -175,9 +175,7 @@ def main() -> None:
     given = parser.parse_args()
     addresses = Addresses()
     devices = count()
-    columns = (
-        "setup | events | dynamic | allocated GiB | caching | expandable | static | + dynamic | + room | plan / bound | s | served"
-    )
+    columns = "setup | events | dynamic | allocated GiB | caching | expandable | static | + dynamic | + room | plan / bound | s | served"
     print(f"| {columns} |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     for name in given.names or NAMES:
