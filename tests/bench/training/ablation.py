@@ -175,9 +175,10 @@ def main() -> None:
     given = parser.parse_args()
     addresses = Addresses()
     devices = count()
-    columns = "setup | events | dynamic | allocated GiB | caching | expandable | static | + dynamic | + room | plan / bound | s | served"
-    print(f"| {columns} |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    shares = ("caching", "expandable", "static", "+ dynamic", "+ room")
+    columns = ("setup", "events", "dynamic", "allocated GiB", *shares, "plan / bound", "s", "served")
+    print(f"| {' | '.join(columns)} |")
+    print("|---|" + "--:|" * (len(columns) - 1))
     for name in given.names or NAMES:
         setup = SETUPS[name]
         trace = training_trace(replace(setup, iterations=2 * setup.iterations))
@@ -195,12 +196,16 @@ def main() -> None:
             allocate(trace, slots, addresses, next(devices) % 32)
             for slots in (static, reuse, dynamic_slots(cycle, planset))
         ]
-        shares = [caching.efficiency, expandable.efficiency, *(caching.allocated_peak / run.reserved for run in runs)]
+        efficiency = [
+            caching.efficiency,
+            expandable.efficiency,
+            *(caching.allocated_peak / run.reserved for run in runs),
+        ]
         counts = runs[-1].counts
         served = (counts.hits + counts.dynamic_hits) / counts.requests
         print(
             f"| {name} | {len(trace):,} | {int(cycle.is_dynamic.sum()):,} | {caching.allocated_peak / GIB:.2f} | "
-            + " | ".join(f"{share:.1%}" for share in shares)
+            + " | ".join(f"{share:.1%}" for share in efficiency)
             + f" | {best.size / cycle.lower_bound(ALIGNMENT):.4f} | {seconds:.1f} | {served:.1%} |",
             flush=True,
         )
