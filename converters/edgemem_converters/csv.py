@@ -14,7 +14,8 @@ Any of these columns may follow, in any order; an empty field means the default:
     within      NAME@DELTA: the row's record lies inside the record NAME, DELTA bytes above its begin
     object      ignored; `edgemem export -f csv` writes it
 
-In NAME, white space and % are written as %XX (UTF-8), a space as %20.
+In NAME, white space and % are written as %XX (UTF-8), a space as %20. A name that begins as a formula of a spreadsheet
+or as a command of a log has an apostrophe before it, which is no part of it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from edgemem.errors import ModelError
+from edgemem.records.csv_names import name_of_cell
 from edgemem.records.problem import Kind, Problem, UsageRecord
 from edgemem.system.regular_files import open_regular
 from edgemem.system.text import short_repr
@@ -136,6 +138,7 @@ class _Reader:
         if len(row) != 4 + len(self.more):
             raise ModelError(f"{line}: {len(row)} fields, not {4 + len(self.more)}")
         name, low, high, size, *cells = (cell.strip() for cell in row)
+        name = name_of_cell(name)
         given = dict(zip(self.more, cells, strict=True))
         if not _SIZE.fullmatch(size):
             raise ModelError(f"{line}: size {short_repr(size)} is neither bytes nor WxH or WxHxD texels")
@@ -168,7 +171,7 @@ class _Reader:
                 match = _RELATED.fullmatch(entry)
                 if not match:
                     raise ModelError(f"{line}: {what} {short_repr(entry)} is not NAME@NUMBER; a space in NAME is %20")
-                found.append((index, unquote(match[1]), int(match[2]), f"{line}: {what}"))
+                found.append((index, name_of_cell(unquote(match[1])), int(match[2]), f"{line}: {what}"))
 
     def _resolved(self, rows: list[tuple[int, str, int, str]], indices: dict[str, int]) -> list[tuple[int, int, int]]:
         resolved = []

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+from edgemem.records.csv_names import cell_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,18 +19,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.records.problem import Problem, UsageRecord
 
-__all__ = ["as_csv", "cell_text", "problem_csv"]
-
-_COMMANDS: Final = ("=", "+", "-", "@", "::", "##[")  # of spreadsheets, and of logs of GitHub Actions
-
-
-def cell_text(name: str) -> str:
-    """A name as a cell: it ends no line, is no formula in a spreadsheet and no command in a log of CI.
-
-    What is not printable is escaped. What begins as a formula or a command has an apostrophe before it.
-    """
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
-    return f"'{text}" if text.lstrip().startswith(_COMMANDS) else text
+__all__ = ["as_csv", "problem_csv"]
 
 
 def problem_csv(problem: Problem) -> str:
