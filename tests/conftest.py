@@ -34,7 +34,8 @@ __all__ = [
 ]
 
 settings.register_profile("quick", derandomize=True, deadline=None, print_blob=True, max_examples=25)
-settings.register_profile("full", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("full", derandomize=True, deadline=None, print_blob=True, max_examples=50)
+settings.register_profile("exhaustive", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("search", max_examples=2000, deadline=None, print_blob=True)
 
 
@@ -48,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     extent.exhaustive = config.getoption("exhaustive")
     extent.full = extent.exhaustive or config.getoption("full")
     if not config.getoption("--hypothesis-profile"):
-        settings.load_profile("full" if extent.full else "quick")
+        settings.load_profile("exhaustive" if extent.exhaustive else "full" if extent.full else "quick")
     set_child_path()
 
 

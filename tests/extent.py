@@ -41,17 +41,17 @@ def _large_models() -> set[str]:
 
 
 def run_for_seeds(
-    seeds: Sequence[int], *, quick: int | None = None
+    seeds: Sequence[int], *, quick: int | None = None, most: int | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run a test for each of the seeds, which it takes as `seed`, as one test; a failure names its seed.
 
-    Without `--full` only the first `quick` seeds are run.
+    Without `--full` only the first `quick` seeds are run, and without `--exhaustive` only the first `most`.
     """
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
         def run(*args: object, **kwargs: object) -> None:
-            for seed in seeds if full else seeds[:quick]:
+            for seed in seeds if exhaustive else seeds[: most if full else quick]:
                 try:
                     test(*args, seed=seed, **kwargs)
                 except Exception as error:

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import edgemem
 from edgemem.replay.library import HOST, library
+from tests import extent
 from tests.interrupts import interrupted, product_files
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 FILES = product_files("replay", "runtime")
-SAMPLE, EVERY = 7, 1  # of the points in the quick suite, and with --full
+STEP = 1 if extent.exhaustive else 3 if extent.full else 7  # every so many points are tried
 
 
 @cache
@@ -96,25 +97,18 @@ def arguments_of(name: str) -> dict[str, Any]:
     return given
 
 
-def each_point(step: int, attempt: Callable[[int], bool]) -> int:
-    """Call it with every `step`-th point until it is behind the last one; how many there were."""
+def each_point(attempt: Callable[[int], bool]) -> int:
+    """Call it with every `STEP`-th point until it is behind the last one; how many there were."""
     point = done = 0
     while attempt(point):
         done += 1
-        point += step
+        point += STEP
     return done
-
-
-@pytest.fixture
-def step(request: pytest.FixtureRequest) -> int:
-    return EVERY if request.config.getoption("--full") else SAMPLE
 
 
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_run_that_ends_anywhere_leaves_its_thread_and_all_sessions_right(
-    name: str, is_first: bool, step: int
-) -> None:
+def test_a_run_that_ends_anywhere_leaves_its_thread_and_all_sessions_right(name: str, is_first: bool) -> None:
     other, session = opened(), opened(**arguments_of(name))
     assert is_right(other)
     if not is_first:
@@ -129,12 +123,12 @@ def test_a_run_that_ends_anywhere_leaves_its_thread_and_all_sessions_right(
         assert is_right(other), point
         return interrupt.is_raised
 
-    assert each_point(step, attempt) > 2
+    assert each_point(attempt) > 2
 
 
 @pytest.mark.parametrize("call", ["trim", "close"])
 @pytest.mark.parametrize("name", OPTIONS)
-def test_what_ends_while_a_session_is_closed_or_trimmed_leaves_nothing(name: str, call: str, step: int) -> None:
+def test_what_ends_while_a_session_is_closed_or_trimmed_leaves_nothing(name: str, call: str) -> None:
     other = opened()
     assert is_right(other)
     gc.collect()
@@ -155,14 +149,14 @@ def test_what_ends_while_a_session_is_closed_or_trimmed_leaves_nothing(name: str
         assert is_right(other), point
         return interrupt.is_raised
 
-    assert each_point(step, attempt) > 2
+    assert each_point(attempt) > 2
     gc.collect()
     after = library().totals()
     assert (after.contexts, after.arenas) == (before.contexts, before.arenas)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_session_whose_opening_ends_anywhere_leaves_nothing(name: str, step: int, tmp_path: Path) -> None:
+def test_a_session_whose_opening_ends_anywhere_leaves_nothing(name: str, tmp_path: Path) -> None:
     planned = tmp_path / "planned.onnx"
     source = tmp_path / "model.onnx"
     source.write_bytes(model())
@@ -186,7 +180,7 @@ def test_a_session_whose_opening_ends_anywhere_leaves_nothing(name: str, step: i
         assert is_right(other), point
         return interrupt.is_raised
 
-    assert each_point(step, attempt) > 2
+    assert each_point(attempt) > 2
     gc.collect()
     after = library().totals()
     assert (after.contexts, after.arenas) == (before.contexts, before.arenas)

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgemem.cli.main import main
 from edgemem.runtime.onnxruntime.file import plans_in
+from tests import extent
 from tests.ended_writes import COMMANDS, SIGNALS, end_at, has_strace, make_inputs, places_of
 from tests.tflite_models import M, O, S, T, build
 
@@ -147,19 +148,19 @@ def test_several_models_are_shrunk_into_a_folder(blocked: Path, tmp_path: Path) 
     "name",
     [pytest.param(name, marks=() if name == "plan" else pytest.mark.full) for name in COMMANDS],
 )
-def test_the_final_name_has_the_old_file_or_the_finished_one(
-    name: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    """The quick suite ends a command at its last calls, with one signal."""
+def test_the_final_name_has_the_old_file_or_the_finished_one(name: str, tmp_path: Path) -> None:
+    """With `--exhaustive` a command is ended at each call by each signal, else at some, and at its last ones."""
     writing, inputs, out = COMMANDS[name], tmp_path / "in", tmp_path / "out"
     make_inputs(inputs)
     finished, places = places_of(writing, out, inputs)
     assert len(places) > 2
-    is_full = request.config.getoption("--full")
+    some = [*places[-3:-1], *(places[:: len(places) // 4 + 1] if extent.full else ())]
+    ends = [(place, SIGNALS[k % len(SIGNALS)]) for k, place in enumerate(some)]
+    if extent.exhaustive:
+        ends = [(place, signal) for place in places for signal in SIGNALS]
     wrong = {
         (*place, signal): found
-        for place in (places if is_full else places[-3:-1])
-        for signal in (SIGNALS if is_full else SIGNALS[:1])
+        for place, signal in ends
         if (found := end_at(writing, out, inputs, place, signal, finished))
     }
     assert not wrong

@@ -100,6 +100,7 @@ def dask(folder: Path, number: int) -> Iterator[tuple[subprocess.Popen[bytes], s
                 process.wait(60)
 
 
+@pytest.mark.exhaustive
 def test_rows_are_those_of_a_serial_run_whatever_is_killed(models: Path, tmp_path: Path, cluster: Any) -> None:
     save_random(models, MANY - HOSTILE)
     serial = rows_of(start(models, tmp_path / "s.json", "--cache", "none"), tmp_path / "s.json")
@@ -111,6 +112,7 @@ def test_rows_are_those_of_a_serial_run_whatever_is_killed(models: Path, tmp_pat
     assert rows_of(process, tmp_path / "c.json") == serial
 
 
+@pytest.mark.exhaustive
 def test_a_race_gives_the_plan_that_one_machine_gives(tmp_path: Path, cluster: Any) -> None:
     """The smallest of the same plans, each made here; then the first in the order in which they are listed."""
     racers = ["auto", *(f"search:seed={seed}" for seed in range(1, 5))]
@@ -167,6 +169,7 @@ def test_a_run_goes_on_with_another_scheduler(models: Path, tmp_path: Path) -> N
     assert rows == serial
 
 
+@pytest.mark.exhaustive
 def test_a_run_without_its_scheduler_ends_and_is_resumed(models: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with dask(tmp_path, 0) as (scheduler, address):
