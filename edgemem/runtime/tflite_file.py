@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from edgemem import formats
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Bindings, MicroPlanned, Model, Resizable, Rewritable
-from edgemem.planning.verification import plans_of
 from edgemem.runtime.feeds import make_feeds
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ def open_model(path: Path, input_shapes: Mapping[str, Sequence[int]] | None = No
     if not isinstance(model, TfliteModel):
         raise ModelError(f"{path.name} is no .tflite model; edgemem plan tells what memory other models take")
     if not shapes:
+        from edgemem.planning.verification import plans_of  # an interpreter that has its plan loads no planner
+
         planned = next((p.input_shapes for p in plans_of(model) if p.input_shapes), None)
         if planned:
             return open_model(path, planned)
