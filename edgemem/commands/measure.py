@@ -150,8 +150,7 @@ def measure(
     if feeds and vary:
         raise ModelError("sizes vary in made-up inputs alone; give either inputs or what varies")
     given = [feeds] if isinstance(feeds, Mapping) else list(feeds or ())
-    largest = max(given, key=lambda request: sum(value.size for value in request.values()), default={})
-    wanted = model.bindings(sized_by(model.forms, largest, bindings or Bindings()))
+    wanted = model.bindings(bindings or Bindings())
     requests: Iterable[Feeds]
     if vary:
         requests = _varied(model.forms, wanted, vary, min(_WARM_RUNS + repeats, _MOST_DRAWN), seed)
@@ -160,6 +159,8 @@ def measure(
     else:
         requests = [complete_feeds(model.forms, one, bindings, seed=seed) for one in given]
         requests = requests or [make_feeds(model.forms, wanted, seed=seed)]
+        sizes = [sized_by(model.forms, one, Bindings()).dims for one in given]
+        wanted = replace(wanted, dims={n: v for n, v in wanted.dims.items() if all(s.get(n, v) == v for s in sizes)})
     recorded = [p.recording.fingerprint.signature for p in model.plans if p.recording]
     with temporary_folder() as folder:
         saved = process_parts.save_requests(requests, folder)
