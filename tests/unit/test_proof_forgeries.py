@@ -155,6 +155,63 @@ def test_constants_and_what_is_empty_or_unknown() -> None:
         assert cause in found(by_hand(graph, RULES, [*GOOD, (record(name, 0, 0, 16), 32)]), graph)
 
 
+def test_workspace_is_as_large_as_its_operator_says_and_of_it_alone() -> None:
+    graph = depthwise((64,))
+    place = replace(record("g:scratch0", 1, 1, 64, kind="scratch"), tensors=())
+    rest = [(record("a", 0, 1, 64), 0), (record("b", 1, 2, 64), 64)]
+    assert edgemem.verify(by_hand(graph, MICRO, [*rest, (place, 128)]), graph) == ()
+    for wrong, cause in (
+        (replace(place, size=63), Cause.RECORD_TOO_SMALL),
+        (replace(place, last_op=2), Cause.WRONG_STEPS),
+        (replace(place, tensors=("a",)), Cause.UNKNOWN_TENSOR),
+        (replace(place, name="g:scratch1"), Cause.UNKNOWN_TENSOR),
+    ):
+        assert cause in found(by_hand(graph, MICRO, [*rest, (wrong, 128)]), graph)
+    assert Cause.TWO_PLACES in found(by_hand(graph, MICRO, [*rest, (place, 128), (place, 192)]), graph)
+
+
+def test_the_kind_of_a_variable() -> None:
+    tensors = (*CONVS.tensors, tensor("v", kind="variable"))
+    graph = replace(CONVS, tensors=tensors, ops=(CONVS.ops[0], replace(CONVS.ops[1], inputs=(1, 4)), CONVS.ops[2]))
+    rules = replace(RULES, variables="whole_run")
+    kept = (record("v", 0, 2, 16, kind="variable"), 32)
+    assert edgemem.verify(by_hand(graph, rules, [*GOOD, kept]), graph) == ()
+    assert found(by_hand(graph, rules, [*GOOD, (replace(kept[0], kind="tensor"), 32)]), graph) == {Cause.WRONG_KIND}
+    first = (replace(GOOD[0][0], kind="variable"), GOOD[0][1])
+    assert Cause.WRONG_KIND in found(by_hand(graph, rules, [first, *GOOD[1:], kept]), graph)
+
+
+@pytest.mark.parametrize(("numbers", "are_one"), [((1, 1), True), ((1, 2), False), ((-1, -1), False)])
+def test_two_operators_that_run_one_graph_have_one_variable(numbers: tuple[int, int], are_one: bool) -> None:
+    """Names in one record are of one variable only where the graphs of the file are one."""
+
+    def body(path: str, number: int) -> Graph:
+        tensors = (tensor(f"{path}0"), tensor(f"{path}1"), tensor(f"{path}v", kind="variable"))
+        return Graph(path, tensors, (Op(f"{path}f", "Conv", (0, 2), (1,)),), (0,), (1,), number=number)
+
+    names = ("x", "a", "b", "y")
+    ops = (
+        Op("f", "Conv", (0,), (1,)),
+        Op("s", "Call", (1,), (2,), (body("s.", numbers[0]),)),
+        Op("t", "Call", (2,), (3,), (body("t.", numbers[1]),)),
+    )
+    graph = Graph("g", tuple(tensor(n) for n in names), ops, (0,), (3,), number=0)
+    rules = replace(RULES, variables="whole_run", aliasing="none")
+    honest = edgemem.plan(graph, target=rules)
+    assert edgemem.verify(honest, graph) == ()
+    best = honest.best_offsets
+    assert best is not None
+    rows = [
+        (one, at)
+        for one, at in zip(honest.problem.records, best.offsets.tolist(), strict=True)
+        if one.kind != "variable"
+    ]
+    last = len(honest.steps) - 1
+    one = (record("s.v", 0, last, 16, "s.v", "t.v", kind="variable"), 1024)
+    causes = found(by_hand(graph, rules, [*rows, one]), graph)
+    assert causes == (set() if are_one else {Cause.OVERWRITTEN})
+
+
 @pytest.mark.parametrize("where", ["outside", "whole_run"])
 def test_variables(where: str) -> None:
     tensors = (*CONVS.tensors, tensor("v", kind="variable"))
