@@ -15,7 +15,7 @@ from edgemem.model.overlap import distance
 from edgemem.plans import LEFT_TO_RUNTIME, SharedObjectsPlan
 from edgemem.proof import Cause
 from edgemem.records.problem import Problem
-from edgemem.targets import Target
+from edgemem.targets import BUILT_IN, Target
 from tests.unit.test_rehearsal import CONVS, GOOD, INSIDE, RULES, by_hand, loop, record, tensor
 
 if TYPE_CHECKING:
@@ -145,6 +145,90 @@ def test_inputs_and_outputs_have_places_where_the_target_says_so(name: str) -> N
     assert edgemem.verify(by_hand(CONVS, RULES, [r for r in rows if r[0].name != name]), CONVS) == ()
 
 
+def test_what_no_operator_makes_needs_no_place() -> None:
+    graph = replace(CONVS, tensors=(*CONVS.tensors, tensor("z")))
+    assert edgemem.verify(by_hand(graph, RULES, GOOD), graph) == ()
+
+
+def test_an_absent_input_is_no_tensor() -> None:
+    """The last tensor of the graph is written last, and would be read before."""
+    first = replace(CONVS.ops[0], inputs=(0, -1))
+    graph = replace(CONVS, ops=(first, *CONVS.ops[1:]))
+    rows = [*GOOD, (record("y", 2, 2, 16, kind="output"), 32)]
+    assert edgemem.verify(by_hand(graph, replace(RULES, outputs="to_end"), rows), graph) == ()
+
+
+def test_a_view_of_a_constant() -> None:
+    """It has a place of its own."""
+    tensors = (*CONVS.tensors, tensor("w", kind="constant"))
+    graph = replace(CONVS, tensors=tensors, ops=(replace(CONVS.ops[0], type="Reshape", inputs=(4,)), *CONVS.ops[1:]))
+    assert edgemem.verify(by_hand(graph, RULES, GOOD), graph) == ()
+
+
+def test_a_view_is_where_its_input_is() -> None:
+    shape = (16,)
+    tensors = tuple(tensor(n, shape) for n in "xaby")
+    ops = (Op("f", "Conv", (0,), (1,)), Op("g", "Reshape", (1,), (2,)), Op("h", "Conv", (2,), (3,)))
+    graph = Graph("g", tensors, ops, (0,), (3,))
+    same = [(record("a", 0, 2, 64, "a", "b"), 0)]
+    assert edgemem.verify(by_hand(graph, RULES, same), graph) == ()
+    moved = [(record("a", 0, 0, 64), 0), (record("b", 1, 2, 64), 16)]
+    assert Cause.CLOBBERED_INPUT in found(by_hand(graph, RULES, moved), graph)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [((1,), (0,)), ((), (0,)), ((1, 2, 3), ()), ((1, 2, 3), (4,))], ids=str)
+def test_an_update_of_another_form_is_none(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> None:
+    """ScatterND without its rows, without a result, or with one that is no state."""
+    tensors = (tensor("present"), tensor("past"), tensor("i", (1, 1), "int64"), tensor("u"), tensor("other"))
+    ops = (Op("f", "ScatterND", inputs, outputs), Op("g", "Relu", (1,), (0,)))
+    graph = Graph("g", tensors, ops if 0 not in outputs else ops[:1], (1, 2, 3), (0,))
+    rules = replace(RULES, states={"past": "present"})
+    last = len(graph.ops) - 1
+    rows = [(record("past", 0, last, 16, "past", "present", kind="state"), 0)]
+    if 4 in outputs:
+        rows.append((record("other", 0, 0, 16), 16))
+    assert edgemem.verify(by_hand(graph, rules, rows), graph) == ()
+
+
+def test_operators_without_outputs() -> None:
+    graph = depthwise()
+    more = replace(graph, ops=(*graph.ops, Op("v", "ASSIGN_VARIABLE", (3,), ())))
+    honest = edgemem.plan(more, target=MICRO)
+    assert honest.problem.overlap is not None
+    assert edgemem.verify(honest, more) == ()
+
+
+def test_rows_of_a_smaller_distance_than_the_kernels_need() -> None:
+    graph = depthwise()
+    honest = edgemem.plan(graph, target=MICRO)
+    assert honest.problem.overlap is not None
+    (row,) = honest.problem.overlap.tolist()
+    problem = Problem(list(honest.problem.records), overlap=[(row[0], row[1], row[2] - 1)], alignment=16)
+    messages = [v.message for v in edgemem.verify(replace(honest, problem=problem), graph)]
+    assert any("and the kernels need" in message for message in messages), messages
+    problem = Problem(list(honest.problem.records), overlap=[(row[0], row[1], row[2] + 16)], alignment=16)
+    further = edgemem.verify(replace(honest, problem=problem), graph)
+    assert Cause.NOT_PERMITTED not in {v.cause for v in further}
+
+
+def test_a_slice_of_another_type_is_none() -> None:
+    rules = replace(RULES, aliasing="none", slots=True)
+    rows = [(record("a", 0, 0, 64), 0), (record("b", 1, 2, 32), 16)]
+    graph = sliced(1)
+    other = replace(graph, tensors=(*graph.tensors[:2], replace(graph.tensors[2], dtype="uint8"), graph.tensors[3]))
+    assert Cause.CLOBBERED_INPUT in found(by_hand(other, rules, rows), other)
+
+
+def test_the_end_of_a_run_is_its_last_step() -> None:
+    gone = [(record("a", 0, 1, 16), 0), (record("b", 1, 1, 16), 16), (record("y", 2, 2, 16, kind="output"), 32)]
+    state = replace(RULES, outputs="to_end", variables="whole_run")
+    tensors = (*CONVS.tensors, tensor("v", kind="variable"))
+    graph = replace(CONVS, tensors=tensors, ops=(replace(CONVS.ops[0], inputs=(0, 4)), *CONVS.ops[1:]))
+    forged = by_hand(graph, state, [*gone[:2], (gone[2][0], 48), (record("v", 0, 1, 16, kind="variable"), 48)])
+    steps = {v.op for v in edgemem.verify(forged, graph) if v.cause is Cause.OVERWRITTEN}
+    assert steps == {2}
+
+
 def test_constants_and_what_is_empty_or_unknown() -> None:
     tensors = (*CONVS.tensors, tensor("w", kind="constant"), tensor("e", (0, 4)), Tensor("s", "string", (4,), "opaque"))
     first = replace(CONVS.ops[0], inputs=(0, 4, -1), outputs=(1, 5, 6))
@@ -153,32 +237,6 @@ def test_constants_and_what_is_empty_or_unknown() -> None:
     assert edgemem.verify(by_hand(graph, RULES, [*GOOD, (record("e", 0, 0, 0), 32)]), graph) == ()
     for name, cause in (("w", Cause.UNKNOWN_TENSOR), ("s", Cause.RECORD_TOO_SMALL)):
         assert cause in found(by_hand(graph, RULES, [*GOOD, (record(name, 0, 0, 16), 32)]), graph)
-
-
-def test_workspace_is_as_large_as_its_operator_says_and_of_it_alone() -> None:
-    graph = depthwise((64,))
-    place = replace(record("g:scratch0", 1, 1, 64, kind="scratch"), tensors=())
-    rest = [(record("a", 0, 1, 64), 0), (record("b", 1, 2, 64), 64)]
-    assert edgemem.verify(by_hand(graph, MICRO, [*rest, (place, 128)]), graph) == ()
-    for wrong, cause in (
-        (replace(place, size=63), Cause.RECORD_TOO_SMALL),
-        (replace(place, last_op=2), Cause.WRONG_STEPS),
-        (replace(place, tensors=("a",)), Cause.UNKNOWN_TENSOR),
-        (replace(place, name="g:scratch1"), Cause.UNKNOWN_TENSOR),
-    ):
-        assert cause in found(by_hand(graph, MICRO, [*rest, (wrong, 128)]), graph)
-    assert Cause.TWO_PLACES in found(by_hand(graph, MICRO, [*rest, (place, 128), (place, 192)]), graph)
-
-
-def test_the_kind_of_a_variable() -> None:
-    tensors = (*CONVS.tensors, tensor("v", kind="variable"))
-    graph = replace(CONVS, tensors=tensors, ops=(CONVS.ops[0], replace(CONVS.ops[1], inputs=(1, 4)), CONVS.ops[2]))
-    rules = replace(RULES, variables="whole_run")
-    kept = (record("v", 0, 2, 16, kind="variable"), 32)
-    assert edgemem.verify(by_hand(graph, rules, [*GOOD, kept]), graph) == ()
-    assert found(by_hand(graph, rules, [*GOOD, (replace(kept[0], kind="tensor"), 32)]), graph) == {Cause.WRONG_KIND}
-    first = (replace(GOOD[0][0], kind="variable"), GOOD[0][1])
-    assert Cause.WRONG_KIND in found(by_hand(graph, rules, [first, *GOOD[1:], kept]), graph)
 
 
 @pytest.mark.parametrize(("numbers", "are_one"), [((1, 1), True), ((1, 2), False), ((-1, -1), False)])
@@ -232,6 +290,7 @@ def test_variables(where: str) -> None:
         ((2, 3, 5, 4), "nchw", "float32", (2 * 4, 5 * 1)),
         ((1, 9, 2, 3), "nchw", "float16", (3, 2 * 3)),
         ((3, 7, 6), "nhwc", "float32", (3 * 7, 2)),
+        ((3, 7, 6), "nchw", "float32", (3 * 7, 2)),
         ((3, 6), "nhwc", "float32", (3, 2)),
         ((6,), "nhwc", "float32", (1, 2)),
         ((5,), "nhwc", "float32", (1, 2)),
@@ -272,6 +331,18 @@ def test_what_is_no_texture(shape: tuple[int, ...], dtype: str) -> None:
     plan = SharedObjectsPlan("hand", {}, np.array([0, 1]), (honest.problem.records[0].size, (4, 4)), 20, optimal=False)
     forged = replace(honest, problem=Problem(both), shared_objects=(plan,), offsets=())
     assert Cause.RECORD_TOO_SMALL in found(forged, graph)
+
+
+def test_a_texture_may_be_as_long_as_the_target_has_them_and_no_longer() -> None:
+    rules = replace(BUILT_IN["gpu-texture"], texture_side=12)
+    shape = (1, 6, 2, 8)  # 2 x 12 texels
+    tensors = tuple(tensor(name, shape) for name in "xay")
+    graph = Graph("g", tensors, (Op("f", "CONV_2D", (0,), (1,)), Op("g", "CONV_2D", (1,), (2,))), (0,), (2,), "nhwc")
+    honest = edgemem.plan(graph, target=rules)
+    assert edgemem.verify(honest, graph) == ()
+    assert Cause.OVER_CAPACITY in found(replace(honest, target=replace(rules, texture_side=11)), graph)
+    wrong = SharedObjectsPlan("hand", {}, honest.shared_objects[0].assignment, (24,) * 3, 72, optimal=False)
+    assert found(replace(honest, shared_objects=(wrong,)), graph)  # objects of bytes
 
 
 def test_messages_name_what_objects_need() -> None:
