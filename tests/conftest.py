@@ -1,15 +1,16 @@
 """How the suite runs: which tests, with which edgemem, and with which examples.
 
-`--full` runs what CI runs; otherwise tests that are marked `full` are left out. `--exhaustive` runs every case of what
-`--full` samples, and the tests that are marked so, too: hours. Hypothesis draws the same examples at
-every run, and skips are allowed for known reasons only. `--hypothesis-profile=search` draws new examples, and more.
+`--full` runs what CI runs: of the cases of a test that are marked `full` every third; otherwise such tests are left
+out. `--exhaustive` runs every case, and the tests that are marked so, too: hours. Hypothesis draws the same examples
+at every run, and skips are allowed for known reasons only. `--hypothesis-profile=search` draws new examples, and more.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections import defaultdict
 
+import pytest
 from hypothesis import settings
 
 import tests.webgpu_adapters  # noqa: F401 - sets the environment of Vulkan's loader
@@ -20,9 +21,6 @@ from tests.skips import (
     pytest_runtest_makereport,
     pytest_terminal_summary,
 )
-
-if TYPE_CHECKING:
-    import pytest
 
 __all__ = [
     "pytest_addoption",
@@ -60,11 +58,20 @@ def set_child_path() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of tiers that are not asked for, and those of large models, unless they are named."""
+    """Leave out the tests of tiers that are not asked for, and those of large models, unless they are named.
+
+    Of the cases of one test that are marked `full`, `--full` has every third.
+    """
     if extent.exhaustive or any("::" in argument for argument in config.args):
         return
     left_out = {item for item in items if item.get_closest_marker("exhaustive")}
-    if not extent.full:
+    if extent.full:
+        cases = defaultdict[str, list[pytest.Item]](list)
+        for item in items:
+            if item.get_closest_marker("full"):
+                cases[item.nodeid.partition("[")[0]].append(item)
+        left_out |= {item for each in cases.values() for k, item in enumerate(each) if k % 3}
+    else:
         left_out |= {item for item in items if item.get_closest_marker("full") or _is_of_large_model(item)}
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))

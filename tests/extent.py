@@ -11,7 +11,7 @@ from models.fetch import catalogue
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["exhaustive", "full", "is_large_model", "run_for_seeds"]
+__all__ = ["examples", "exhaustive", "full", "is_large_model", "run_for_seeds"]
 
 full = False  # set by conftest.py
 exhaustive = False  # set by conftest.py
@@ -28,6 +28,11 @@ _QUICK_PACKAGES: Final = {
     "silero-vad",
     "tflite-micro",
 }
+
+
+def examples(count: int) -> int:
+    """So many examples of Hypothesis with `--exhaustive`, else a third."""
+    return count if exhaustive else -(-count // 3)
 
 
 def is_large_model(name: object) -> bool:

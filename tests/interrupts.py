@@ -67,8 +67,10 @@ def interrupted(
                 interrupt.is_raised = True
                 raise kind
             return trace
-        # The line of a `with` comes again before its lock is opened, and that of a `try` may be in no block at all:
-        # no handler of a signal runs there.
+        # The line of a `with` comes again before its lock is opened, that of a `try` may be in no block at all, and
+        # what a trace function raises at a `yield` goes past all blocks: no handler of a signal runs there.
+        if event == "return" and dis.opname[frame.f_code.co_code[frame.f_lasti]] == "YIELD_VALUE":
+            return trace
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
         if event in {"line", "return"} and not line.startswith("with ") and line != "try:":
             left -= 1

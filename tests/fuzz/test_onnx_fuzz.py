@@ -16,6 +16,7 @@ from onnx import ModelProto, parser
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings
 from edgemem_converters.onnx.model import OnnxConverter
+from tests import extent
 from tests.fuzz.onnx_files import BINDINGS, MODELS, change, use
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def test_flipped_bits(tmp_path: Path, number: int) -> None:
     data = MODELS[number].SerializeToString()
     chance = random.Random(number)
     results = set()
-    for _ in range(500):
+    for _ in range(500 if extent.exhaustive else 200):
         damaged = bytearray(data)
         for _ in range(chance.choice((1, 1, 2, 8))):
             damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
@@ -55,7 +56,7 @@ def test_models_that_make_no_sense(tmp_path: Path, number: int) -> None:
     path = tmp_path / "model.onnx"
     chance = random.Random(number)
     results = set()
-    for _ in range(400):
+    for _ in range(400 if extent.exhaustive else 150):
         model = ModelProto()
         model.CopyFrom(MODELS[number])
         for _ in range(chance.choice((1, 2, 4))):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from edgemem.errors import PlanFileError
 from edgemem.planfile import decode
+from tests import extent
 from tests.forge import sealed
 from tests.fuzz.plan_files import FILES, refused_or_sound
 
@@ -49,7 +50,9 @@ def test_appended_bytes_are_detected(extra: bytes) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("name", "step"), [("bare", 1), ("bare recording", 3)])
+@pytest.mark.parametrize(
+    ("name", "step"), [("bare", 1 if extent.exhaustive else 5), ("bare recording", 3 if extent.exhaustive else 11)]
+)
 def test_every_sealed_bit_flip_is_refused_or_sound(name: str, step: int) -> None:
     version, payload = FILES[name][4], bytearray(FILES[name][16:])
     flips = range(0, 8 * len(payload), step)
@@ -61,7 +64,7 @@ def test_every_sealed_bit_flip_is_refused_or_sound(name: str, step: int) -> None
     assert 0 < read < len(flips)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=extent.examples(300), deadline=None)
 @given(st.binary(max_size=400), st.sampled_from([(1, b""), (1, b"EMPL"), (4, b"EMPF")]))
 @example(b"", (1, b""))
 @example(b"", (1, b"EMPL"))
@@ -71,7 +74,7 @@ def test_random_payloads(tail: bytes, kind: tuple[int, bytes]) -> None:
     refused_or_sound(sealed(struct.pack("<I", 12) + identifier + tail if identifier else tail, version))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=extent.examples(300), deadline=None)
 @given(st.binary(max_size=400))
 def test_random_files(data: bytes) -> None:
     with pytest.raises(PlanFileError):
@@ -82,7 +85,7 @@ EDGES = [0, 1, 2, 3, 4, 8, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFC, 0xFFF
 
 
 @pytest.mark.full
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=extent.examples(1500), deadline=None)
 @given(
     st.sampled_from(sorted(FILES)),
     st.lists(st.tuples(st.integers(0, 10**4), st.integers(-64, 64) | st.sampled_from(EDGES)), min_size=1, max_size=4),

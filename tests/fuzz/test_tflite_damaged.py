@@ -17,6 +17,7 @@ from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem.runtime.litert.structs_model import model_bytes
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError, fetch
+from tests import extent
 from tests.tflite_models import ADD_OPTIONS, IF, WHILE, M, O, S, T, build, floats
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def damage(data: bytes, rng: random.Random) -> bytes:
 def test_damaged_files_are_planned_or_refused(make: Callable[[], bytes]) -> None:
     data, rng = make(), random.Random(17)
     plan(data)
-    for _ in range(200):
+    for _ in range(200 if extent.exhaustive else 80):
         plan(damage(data, rng))
 
 
@@ -140,7 +141,7 @@ def test_damaged_real_files_are_planned_or_refused(name: str) -> None:
         pytest.skip(f"{name} cannot be fetched: {e}")
     rng = random.Random(5)
     # The tables, which come first or last, rather than the weights.
-    for _ in range(80):
+    for _ in range(80 if extent.exhaustive else 40):
         damaged = (
             damage(data[:4096], rng) + data[4096:] if rng.random() < 0.5 else data[:-4096] + damage(data[-4096:], rng)
         )

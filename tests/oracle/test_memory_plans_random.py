@@ -13,6 +13,7 @@ import edgemem
 from edgemem import Target
 from edgemem.formats import open_bytes
 from edgemem.targets import BUILT_IN
+from tests import extent
 from tests.oracle.memory_plans.campaign import Tally, check_random, random_case
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def test_random_graphs_on_gpus(form: str) -> None:
 def test_random_graphs_in_litert() -> None:
     pytest.importorskip("ai_edge_litert")
     tally = Tally()
-    for seed in range(12):
+    for seed in range(12 if extent.exhaustive else 5):
         check_random("litert", seed, CHANGES, tally)
     none_but_expected(tally)
 
@@ -94,7 +95,7 @@ def test_random_models_run_in_their_plans(tmp_path: Path) -> None:
     from tests.oracle.memory_plans.real_runs import run_onnx
 
     tally = Tally()
-    for seed in range(15):
+    for seed in range(15 if extent.exhaustive else 6):
         run_onnx(seed, tmp_path, tally)
     assert not tally.findings
     assert tally.graphs["run in ONNX Runtime"] > 10

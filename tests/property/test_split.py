@@ -14,6 +14,7 @@ from edgemem.formats import Rewritable, open_bytes
 from edgemem.passes.splitting.split import find_region, split
 from edgemem.passes.splitting.stage import SplitStage
 from edgemem_converters.tflite import TfliteConverter
+from tests import extent
 from tests.split_onnx import KINDS, drawn_model
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def test_operators_of_a_kind_in_onnx_runtime(kind: str, seed: int, parts: int) -
 
 
 @pytest.mark.full
-@settings(max_examples=150)
+@settings(max_examples=extent.examples(150))
 @given(seed=st.integers(0, 1 << 20), parts=st.integers(2, 5))
 def test_chains_in_onnx_runtime(seed: int, parts: int) -> None:
     check_onnx(seed, tuple(KINDS), 3 + seed % 6, parts)
@@ -134,7 +135,7 @@ def test_operators_of_a_kind_in_tensorflow_lite_micro(kind: str, seed: int, part
 
 
 @pytest.mark.full
-@settings(max_examples=150)
+@settings(max_examples=extent.examples(150))
 @given(seed=st.integers(0, 1 << 20), parts=st.integers(2, 12))
 def test_chains_in_tensorflow_lite_micro(seed: int, parts: int) -> None:
     check_micro(seed, TFLITE_KINDS, 2 + seed % 5, parts)

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 
 from edgemem.strategy.catalogue import registered
 from edgemem.strategy.options import default_of
+from tests import extent
 from tests import strategies as ours
 from tests.oracle import bounds, brute, flow, offsets, shared_objects
 from tests.oracle.bounds import elements
@@ -97,7 +98,7 @@ def test_offsets_are_sound(strategy: Strategy, options: Options, records: list[R
 
 @pytest.mark.full
 @cases("offsets")
-@settings(max_examples=60)
+@settings(max_examples=extent.examples(60))
 @given(records=ours.rows(max_records=6), alignment=ours.alignments())
 def test_offsets_are_never_below_the_optimum(
     strategy: Strategy, options: Options, records: list[Record], alignment: int
@@ -108,7 +109,7 @@ def test_offsets_are_never_below_the_optimum(
 
 @pytest.mark.full
 @cases("offsets", "mip")
-@settings(max_examples=40)
+@settings(max_examples=extent.examples(40))
 @given(records=ours.rows(max_records=6), alignment=ours.alignments())
 @example(records=[(0, 0, 2), (0, 1, 2), (1, 2, 1), (1, 3, 1), (2, 2, 1), (2, 3, 1), (3, 5, 2), (4, 5, 2)], alignment=1)
 @example(records=[(0, 0, 16), (0, 1, 9), (1, 2, 9), (2, 2, 16)], alignment=8)
@@ -125,7 +126,7 @@ def test_the_solver_finds_the_optimum(
 
 @pytest.mark.full
 @cases("offsets", *OFFSETS)
-@settings(max_examples=200)
+@settings(max_examples=extent.examples(200))
 @given(records=ours.rows(), alignment=ours.alignments())
 def test_offsets_equal_the_transcription(
     strategy: Strategy, options: Options, records: list[Record], alignment: int
@@ -150,7 +151,7 @@ def test_shared_objects_are_sound(strategy: Strategy, options: Options, records:
 
 @pytest.mark.full
 @cases("shared_objects")
-@settings(max_examples=60)
+@settings(max_examples=extent.examples(60))
 @given(records=ours.rows(max_records=7))
 def test_shared_objects_are_never_below_the_optimum(
     strategy: Strategy, options: Options, records: list[Record]
@@ -161,7 +162,7 @@ def test_shared_objects_are_never_below_the_optimum(
 
 @pytest.mark.full
 @cases("shared_objects", *SHARED_OBJECTS)
-@settings(max_examples=200)
+@settings(max_examples=extent.examples(200))
 @given(records=ours.rows(), alignment=ours.alignments())
 def test_shared_objects_equal_the_transcription(
     strategy: Strategy, options: Options, records: list[Record], alignment: int
@@ -191,7 +192,7 @@ def test_textures_are_sound(strategy: Strategy, options: Options, records: list[
 
 
 @cases("shared_objects")
-@settings(max_examples=40)
+@settings(max_examples=extent.examples(40))
 @given(records=ours.texel_rows(max_records=6))
 def test_textures_are_never_below_the_optimum(strategy: Strategy, options: Options, records: list[TexelRecord]) -> None:
     assignment = run(strategy, ours.problem_of(records), options)
@@ -215,7 +216,7 @@ def assert_repeatable(strategy: Strategy, options: Options, records: list[Record
 
 @pytest.mark.full
 @cases("offsets")
-@settings(max_examples=40)
+@settings(max_examples=extent.examples(40))
 @given(records=ours.rows(), alignment=ours.alignments())
 def test_offsets_are_repeatable(strategy: Strategy, options: Options, records: list[Record], alignment: int) -> None:
     assert_repeatable(strategy, options, records, alignment)
@@ -223,7 +224,7 @@ def test_offsets_are_repeatable(strategy: Strategy, options: Options, records: l
 
 @pytest.mark.full
 @cases("shared_objects")
-@settings(max_examples=40)
+@settings(max_examples=extent.examples(40))
 @given(records=ours.rows())
 def test_shared_objects_are_repeatable(strategy: Strategy, options: Options, records: list[Record]) -> None:
     assert_repeatable(strategy, options, records, 1)

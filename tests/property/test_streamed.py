@@ -12,6 +12,7 @@ from edgemem_converters.tflite import TfliteConverter
 
 pytest.importorskip("ai_edge_litert")
 
+from tests import extent
 from tests.row_models import row_models, run_litert, run_micro
 
 # LiteRT's own float32 kernels compute several elements at once, and the rest at the end of a tensor in another way. So
@@ -43,7 +44,7 @@ def streamed(data: bytes, draw: st.DataObject) -> bytes:
 
 
 @pytest.mark.full
-@settings(max_examples=150)
+@settings(max_examples=extent.examples(150))
 @given(row_models(), st.data())
 def test_streamed_models_in_the_reference_kernels(data: bytes, draw: st.DataObject) -> None:
     new = streamed(data, draw)
@@ -51,7 +52,7 @@ def test_streamed_models_in_the_reference_kernels(data: bytes, draw: st.DataObje
 
 
 @pytest.mark.full
-@settings(max_examples=150)
+@settings(max_examples=extent.examples(150))
 @given(row_models(PLACELESS, float_sums=False), st.data())
 def test_streamed_models_in_the_built_in_kernels(data: bytes, draw: st.DataObject) -> None:
     new = streamed(data, draw)
@@ -59,7 +60,7 @@ def test_streamed_models_in_the_built_in_kernels(data: bytes, draw: st.DataObjec
 
 
 @pytest.mark.full
-@settings(max_examples=150)
+@settings(max_examples=extent.examples(150))
 @given(row_models(), st.data())
 def test_streamed_models_in_tensorflow_lite_micro(data: bytes, draw: st.DataObject) -> None:
     pytest.importorskip("tflite_micro")

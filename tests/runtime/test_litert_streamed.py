@@ -32,6 +32,7 @@ def network(channels: int, *, int8: bool) -> bytes:
     return net.content([x])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.full
 def test_streamed_for_litert_is_the_same_or_refused(tmp_path: Path) -> None:
     """LiteRT's float kernels may compute a row of a stripe in another order than a row of the whole."""

@@ -156,6 +156,7 @@ def test_a_sweep_has_the_rows_of_a_serial_one(tmp_path: Path, cluster: Any) -> N
     assert sorted(statuses) == ["BudgetExceededError"] * 4 + [OK] * 4
 
 
+@pytest.mark.exhaustive
 def test_a_run_goes_on_with_another_scheduler(models: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with dask(tmp_path, 0) as (scheduler, address):

@@ -24,6 +24,7 @@ from edgemem.records.problem import Problem, UsageRecord
 from edgemem.targets import Region, Target
 from edgemem.trace import Trace
 from edgemem.trace.recording import Fingerprint, Recording, Signature
+from tests import extent
 from tests.plansets import files, fingerprint, int64s, plain, plansets, recorded, recorded_plansets, small, streams
 
 SCHEMA = Path(planfile.__file__).parent / "plan.fbs"
@@ -31,7 +32,7 @@ SHARED = SharedObjectsPlan("equality", {}, int64s([0, 1]), (100, 200), 300, Fals
 
 
 @pytest.mark.full
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=extent.examples(200), deadline=None)
 @given(files())
 def test_every_plan_set_of_a_file_comes_back_in_its_place(sets: list[PlanSet]) -> None:
     data = encode_all(sets)
@@ -43,7 +44,7 @@ def test_every_plan_set_of_a_file_comes_back_in_its_place(sets: list[PlanSet]) -
 
 
 @pytest.mark.full
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=extent.examples(100), deadline=None)
 @given(plansets() | recorded_plansets())
 def test_a_file_of_one_is_the_plan_set_alone(p: PlanSet) -> None:
     assert encode_all([p]) == encode(p)
@@ -109,7 +110,7 @@ WILD: dict[str, st.SearchStrategy[Any]] = {
 
 
 @pytest.mark.full
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=extent.examples(1000), deadline=None)
 @given(
     st.sampled_from(sorted(WILD)).flatmap(lambda name: st.fixed_dictionaries({name: WILD[name]})),
     st.builds(Fingerprint, wild_text, wild_text, wild_text, wild_map, wild_signatures),
