@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.errors import MissingDependencyError
 from edgemem.fleet.secrets import is_url
 from edgemem.fleet.sources import file_system, write_url
-from edgemem.records.csv_names import cell_text
+from edgemem.report.csv import cell_text
 from edgemem.system.files import atomic_write
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Proved", "examine", "prove", "refuse"]
 
 _KEY: Final = object()
-# Plan sets that were proved, and for what (`_case`); forgotten with the plan set.
-_KNOWN: WeakKeyDictionary[PlanSet, set[tuple[str, ...]]] = WeakKeyDictionary()
+# Plan sets that were proved, for what (`_case`), and which capacities they exceed; forgotten with the plan set.
+_KNOWN: WeakKeyDictionary[PlanSet, dict[tuple[str, ...], tuple[Violation, ...]]] = WeakKeyDictionary()
 
 
 @final
@@ -72,8 +72,10 @@ def prove(planset: PlanSet, graph: Graph | None = None, *, kernels: str | None =
 
 def examine(planset: PlanSet, graph: Graph | None = None, kernels: str | None = None) -> tuple[Violation, ...]:
     """`verify_planset`, but what was found right for this graph before is not gone through again."""
-    of, known = _case(planset, graph, kernels), _KNOWN.get(planset, ())
-    if of in known or (graph is None and known):
+    of, known = _case(planset, graph, kernels), _KNOWN.get(planset, {})
+    if of in known:
+        return known[of]
+    if graph is None and known:
         return tuple(sweep_capacity(planset))
     found = verify_planset(planset, graph)
     if graph is not None and kernels is not None:
@@ -83,7 +85,7 @@ def examine(planset: PlanSet, graph: Graph | None = None, kernels: str | None = 
             (plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment).flags.writeable = False
             if isinstance(plan, OffsetPlan) and plan.regions is not None:
                 plan.regions.flags.writeable = False
-        _KNOWN.setdefault(planset, set()).add(of)
+        _KNOWN.setdefault(planset, {})[of] = found
     return found
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.records.problem import Problem, UsageRecord
 
-__all__ = ["as_csv", "problem_csv"]
+__all__ = ["as_csv", "cell_text", "problem_csv"]
 
 
 def problem_csv(problem: Problem) -> str:
