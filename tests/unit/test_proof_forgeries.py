@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import edgemem
-from edgemem.errors import ModelError
+from edgemem.errors import InvalidPlanError, ModelError
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.model.overlap import distance
-from edgemem.plans import LEFT_TO_RUNTIME, SharedObjectsPlan
-from edgemem.proof import Cause
+from edgemem.plans import LEFT_TO_RUNTIME, SearchReport, SharedObjectsPlan
+from edgemem.proof import Cause, prove
 from edgemem.records.problem import Problem
 from edgemem.targets import BUILT_IN, Target
 from tests.unit.test_rehearsal import CONVS, GOOD, INSIDE, RULES, by_hand, loop, record, tensor
@@ -217,6 +217,73 @@ def test_a_slice_of_another_type_is_none() -> None:
     graph = sliced(1)
     other = replace(graph, tensors=(*graph.tensors[:2], replace(graph.tensors[2], dtype="uint8"), graph.tensors[3]))
     assert Cause.CLOBBERED_INPUT in found(by_hand(other, rules, rows), other)
+
+
+def test_an_output_lies_on_the_input_that_its_kernel_reads_ahead() -> None:
+    """The kernel of ADD reads the second input element by element, and the first one again and again."""
+    shapes = {"x": (1, 4, 4, 4), "s": (1, 1, 1, 4), "a": (1, 4, 4, 4), "b": (1, 4, 4, 4), "y": (1, 4, 4, 4)}
+    tensors = tuple(tensor(n, shape, "int8") for n, shape in shapes.items())
+    ops = (Op("f", "CONV_2D", (0,), (2,)), Op("g", "ADD", (1, 2), (3,)), Op("h", "CONV_2D", (3,), (4,)))
+    graph = Graph("g", tensors, ops, (0, 1), (4,))
+    rules = replace(RULES, aliasing="none", kernels="tflm-reference")
+    assert [distance("tflm-reference", graph, ops[1], k) for k in range(2)] == [None, 0]
+    rows = [(record("a", 0, 0, 64), 0), (record("b", 1, 2, 64), 0)]
+    assert edgemem.verify(by_hand(graph, rules, rows), graph) == ()
+    inside = replace(rules, inputs="until_last_use")
+    rows = [(record("x", 0, 0, 64, kind="input"), 0), (record("s", 0, 0, 4, kind="input"), 64), (rows[0][0], 128)]
+    assert Cause.CLOBBERED_INPUT in found(by_hand(graph, inside, [*rows, (record("b", 1, 2, 64), 64)]), graph)
+
+
+def test_slots_are_for_targets_that_have_them() -> None:
+    """The profile of these kernels knows no slice."""
+    rules = replace(RULES, aliasing="none", slots=True, kernels="cmsis-nn")
+    rows = [(record("a", 0, 0, 64), 0), (record("b", 1, 2, 32), 16)]
+    graph = sliced(1)
+    assert distance("cmsis-nn", graph, graph.ops[1], 0) is None
+    assert edgemem.verify(by_hand(graph, rules, rows), graph) == ()
+    forged = by_hand(graph, replace(rules, slots=False), rows)
+    assert Cause.CLOBBERED_INPUT in found(forged, graph)
+    problem = Problem([replace(rows[0][0], last_op=1), rows[1][0]], within=[(1, 0, 32)], alignment=16)
+    for slots, words in ((True, "with slots"), (False, "without slots")):
+        made = replace(forged, problem=problem, target=replace(rules, slots=slots))
+        assert any(words in v.message for v in edgemem.verify(made, graph) if v.cause is Cause.NOT_PERMITTED)
+
+
+def test_the_error_says_what_to_do() -> None:
+    wrong = by_hand(CONVS, RULES, [(one, 0) for one, _ in GOOD])
+    for remedy, end in (("", ")"), ("plan it again", "; plan it again")):
+        with pytest.raises(InvalidPlanError) as error:
+            prove(wrong, CONVS, remedy=remedy)
+        assert str(error.value).splitlines()[0].endswith(end)
+
+
+def test_a_search_that_proved_more_than_a_plan_needs() -> None:
+    planset = by_hand(CONVS, RULES, GOOD)
+    plan = replace(planset.offsets[0], search=SearchReport(planset.offsets[0].size + 16, "bound", 0, 1, claimed=True))
+    assert found(replace(planset, offsets=(plan,)), CONVS) == {Cause.WRONG_BOUND}
+
+
+def test_a_texture_that_is_too_long_needs_another_target() -> None:
+    rules = replace(BUILT_IN["gpu-texture"], texture_side=12)
+    tensors = tuple(tensor(name, (1, 6, 2, 8)) for name in "xay")
+    graph = Graph("g", tensors, (Op("f", "CONV_2D", (0,), (1,)), Op("g", "CONV_2D", (1,), (2,))), (0,), (2,), "nhwc")
+    honest = edgemem.plan(graph, target=rules)
+    kept = [r for r in honest.problem.records if r.name != "a"]
+    plan = SharedObjectsPlan("hand", {}, np.array([0, 1]), ((2, 12),) * 2, 48, optimal=False)
+    forged = replace(
+        honest, problem=Problem(kept), shared_objects=(plan,), target=replace(rules, texture_side=2, texel_row=1)
+    )
+    assert Cause.MISSING_TENSOR in found(forged, graph)
+
+
+def test_a_graph_of_one_operator_ends_at_it() -> None:
+    graph = Graph(
+        "g", (tensor("x"), tensor("v", kind="variable"), tensor("y")), (Op("f", "Conv", (0, 1), (2,)),), (0,), (2,)
+    )
+    rules = replace(RULES, variables="whole_run", outputs="to_end")
+    rows = [(record("v", 0, 0, 16, kind="variable"), 0), (record("y", 0, 0, 16, kind="output"), 0)]
+    steps = {v.op for v in edgemem.verify(by_hand(graph, rules, rows), graph) if v.cause is Cause.OVERWRITTEN}
+    assert steps == {0}
 
 
 def test_the_end_of_a_run_is_its_last_step() -> None:
