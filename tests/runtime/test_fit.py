@@ -151,7 +151,8 @@ def test_the_command_measures_its_answer_and_writes_the_configuration(tmp_path: 
     free = json.loads(CliRunner().invoke(main, [*command, "--budget", "2GiB", "--json"]).output)
     assert free["best"]["context"] == 600
     assert free["mode"] == "in place"
-    assert free["opened"] <= free["loading"] <= free["measured"] <= free["budget"] - free["margin"]
+    # One process measured `opened`, another the rest.
+    assert 0.99 * free["opened"] <= free["loading"] <= free["measured"] <= free["budget"] - free["margin"]
     budget = free["opened"] + (free["measured"] - free["opened"]) // 2
     made = CliRunner().invoke(main, [*command, "--budget", str(budget), "--json"])
     if made.exit_code == 0:  # the noise of a process may be as large as the rest

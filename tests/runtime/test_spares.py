@@ -211,7 +211,7 @@ class Use:
         self.size = SIZE
         self.gate, self.parts = Room(), ArenaParts(partial(ArenaMemory, has_parts=True))
         self.places: dict[int, Waiter] = {}
-        self.taken: dict[int, ArenaPart] = {}
+        self.taken: dict[int, tuple[ArenaPart, int, int]] = {}  # with where it begins, and its bytes
         self.wrong: list[str] = []
 
     def enter(self, key: int, size: int) -> None:
@@ -226,15 +226,15 @@ class Use:
         part = self.parts.take(needed, lambda: (self.size, self.units))
         begin, size = place(part)
         with self.lock:
-            others = [place(other) for other in list(self.taken.values())]
-            self.taken[key] = part
+            others = [(b, n) for _, b, n in list(self.taken.values())]
+            self.taken[key] = part, begin, size
         if size < needed or any(begin < b + n and b < begin + size for b, n in others):
             self.wrong.append(f"{needed} bytes: {begin}, {size} beside {others}")
 
     def give(self, key: int) -> None:
-        part, mine = self.taken.pop(key, None), self.places.get(key)
-        if part is not None:
-            self.parts.give(part)
+        taken, mine = self.taken.pop(key, None), self.places.get(key)
+        if taken is not None:
+            self.parts.give(taken[0])
         if self.places.pop(key, None) is not None and mine is not None:
             self.gate.leave(mine)
 
