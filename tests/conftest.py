@@ -1,6 +1,6 @@
 """How the suite runs: which tests, with which edgemem, and with which examples.
 
-`--full` runs what CI runs: of the cases of a test that are marked `full` every third; otherwise such tests are left
+`--full` runs what CI runs: of the cases of a test that are marked `full` every fifth; otherwise such tests are left
 out. `--exhaustive` runs every case, and the tests that are marked so, too: hours. Hypothesis draws the same examples
 at every run, and skips are allowed for known reasons only. `--hypothesis-profile=search` draws new examples, and more.
 """
@@ -60,7 +60,7 @@ def set_child_path() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests of tiers that are not asked for, and those of large models, unless they are named.
 
-    Of the cases of one test that are marked `full`, `--full` has every third.
+    Of the cases of one test that are marked `full`, `--full` has every fifth.
     """
     if extent.exhaustive or any("::" in argument for argument in config.args):
         return
@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("full"):
                 cases[item.nodeid.partition("[")[0]].append(item)
-        left_out |= {item for each in cases.values() for k, item in enumerate(each) if k % 3}
+        left_out |= {item for each in cases.values() for k, item in enumerate(each) if k % 5}
     else:
         left_out |= {item for item in items if item.get_closest_marker("full") or _is_of_large_model(item)}
     if left_out:

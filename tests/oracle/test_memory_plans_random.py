@@ -95,10 +95,11 @@ def test_random_models_run_in_their_plans(tmp_path: Path) -> None:
     from tests.oracle.memory_plans.real_runs import run_onnx
 
     tally = Tally()
-    for seed in range(15 if extent.exhaustive else 6):
+    count = 15 if extent.exhaustive else 6
+    for seed in range(count):
         run_onnx(seed, tmp_path, tally)
     assert not tally.findings
-    assert tally.graphs["run in ONNX Runtime"] > 10
+    assert tally.graphs["run in ONNX Runtime"] > count * 2 // 3
 
 
 @pytest.mark.full
