@@ -14,8 +14,8 @@ Any of these columns may follow, in any order; an empty field means the default:
     within      NAME@DELTA: the row's record lies inside the record NAME, DELTA bytes above its begin
     object      ignored; `edgemem export -f csv` writes it
 
-In NAME, white space and % are written as %XX (UTF-8), a space as %20. A name that begins as a formula of a spreadsheet
-or as a command of a log has an apostrophe before it, which is no part of it.
+In NAME, white space and % are written as %XX (UTF-8), a space as %20. An apostrophe before a
+name that begins as a formula of a spreadsheet or as a command of a log is taken away, in all columns.
 """
 
 from __future__ import annotations

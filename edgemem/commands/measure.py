@@ -159,6 +159,7 @@ def measure(
     else:
         requests = [complete_feeds(model.forms, one, bindings, seed=seed) for one in given]
         requests = requests or [make_feeds(model.forms, wanted, seed=seed)]
+        # So has one of the plan in the file: bound where no request has another size.
         sizes = [sized_by(model.forms, one, Bindings()).dims for one in given]
         wanted = replace(wanted, dims={n: v for n, v in wanted.dims.items() if all(s.get(n, v) == v for s in sizes)})
     recorded = [p.recording.fingerprint.signature for p in model.plans if p.recording]

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Case", "make_case"]
 
 _MOST_BYTES: Final = 1 << 16  # of a file
-_READS_PLANS: Final = "run m.onnx"  # from the cache
+# What reads the cache: its plans of sessions, and its rows of many models.
+_READS_PLANS: Final = "run m.onnx"
 _READS_ROWS: Final = "plan m.onnx --jobs 1 -o ../out/rows.csv"
 _MODEL: Final = """<ir_version: 8, opset_import: ["" : 17]> g (float[1, 4] x) => (float[1, 4] y)
     { a = Exp (x)  b = Neg (a)  c = Add (a, b)  d = Relu (c)  y = Mul (d, b) }"""
@@ -44,7 +45,7 @@ _MODEL: Final = """<ir_version: 8, opset_import: ["" : 17]> g (float[1, 4] x) =>
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Files by name, and a command that is run where they are; it writes to `../out` alone."""
+    """Files by name, and a command that is run where they are; it writes to `../out` and `../cache` alone."""
 
     kind: str
     files: Mapping[str, bytes]

@@ -30,7 +30,6 @@ from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite import TfliteConverter
-from tests import extent
 from tests.runs_again import RunsAgain
 from tests.tflite_models import up16
 
@@ -205,7 +204,7 @@ def test_passes_keep_every_bit(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("first", range(1000, 1250, 10 if extent.exhaustive else 50))
+@pytest.mark.parametrize("first", range(1000, 1250, 10))
 def test_passes_keep_every_bit_of_many_graphs(first: int, tmp_path: Path) -> None:
     totals: Counter[str] = Counter()
     for seed in range(first, first + 10):

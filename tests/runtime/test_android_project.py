@@ -307,7 +307,6 @@ def test_what_is_said_of_a_recording(tmp_path: Path, *, for_android: bool) -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.full
 def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path: Path) -> None:
     java = kotlin.jvm("java")
     sources = [find_sources() / "android/template/litert/app/src/main/kotlin", DATA / "stubs"]

@@ -33,7 +33,6 @@ def network(channels: int, *, int8: bool) -> bytes:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.full
 def test_streamed_for_litert_is_the_same_or_refused(tmp_path: Path) -> None:
     """LiteRT's float kernels may compute a row of a stripe in another order than a row of the whole."""
     for channels, int8, is_same in ((5, False, False), (5, True, True), (8, False, True)):

@@ -22,7 +22,6 @@ from edgemem.shrinking.search import Search
 from models.build import build
 from models.fetch import fetch
 from models.tflite_networks import mobilenet_v2
-from tests import extent
 from tests.runtime.litert_models import branches
 from tests.tflite_models import up16
 
@@ -78,9 +77,7 @@ def test_micro_takes_what_was_said_to_the_byte(small: Path, kernels: str | None,
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "name", ["mp_iris_landmark", *(["mp_face_detection_short"] if extent.exhaustive else []), "mww_okay_nabu"]
-)
+@pytest.mark.parametrize("name", ["mp_iris_landmark", "mp_face_detection_short", "mww_okay_nabu"])
 def test_real_tflite_models(name: str, tmp_path: Path) -> None:
     """The head is the plan's to the byte, and the tail near what was predicted before the runtime was asked."""
     pytest.importorskip("tflite_micro")

@@ -15,7 +15,6 @@ from edgemem.formats import Bindings
 from edgemem_converters.onnx import limits
 from edgemem_converters.onnx.editor import Editor
 from edgemem_converters.onnx.model import OnnxConverter
-from tests import extent
 from tests.onnx_child import read_in_child
 
 if TYPE_CHECKING:
@@ -325,7 +324,7 @@ def captured_inputs() -> ModelProto:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("make", [many_ifs, *([equal_names, captured_inputs] if extent.exhaustive else [])])
+@pytest.mark.parametrize("make", [many_ifs, equal_names, captured_inputs])
 def test_time_in_proportion_to_the_file(tmp_path: Path, make: Callable[[], ModelProto]) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(make().SerializeToString())

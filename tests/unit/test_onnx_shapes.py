@@ -193,26 +193,40 @@ def test_an_unknown_operator_without_a_declaration(tmp_path: Path) -> None:
     assert error.value.symbols == ()
 
 
-@pytest.mark.parametrize("operator", ["Scaler <offset = [0.5], scale = [2.0]>", "Normalizer", "Imputer"])
-def test_scalers_of_classifiers_keep_the_shape(tmp_path: Path, operator: str) -> None:
+@pytest.mark.parametrize("dims", ["N", "N, 4"])
+@pytest.mark.parametrize(
+    ("operator", "dtype"),
+    [
+        ("Scaler <offset = [0.5], scale = [2.0]>", "float"),
+        ("Scaler <offset = [0.5], scale = [2.0]>", "int64"),
+        ("Normalizer", "float"),
+        ("Normalizer", "int64"),
+        ("Imputer <imputed_value_floats = [1.0], replaced_value_float = 0.0>", "float"),
+        ("Imputer <imputed_value_int64s = [1], replaced_value_int64 = 0>", "int64"),
+    ],
+)
+def test_scalers_of_classifiers_make_what_onnx_runtime_does(
+    tmp_path: Path, operator: str, dtype: str, dims: str
+) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    if operator == "Imputer":
-        operator = "Imputer <imputed_value_floats = [1.0], replaced_value_float = 0.0>"
+    made_dtype = dtype if operator.startswith("Imputer") else "float"
     head = HEAD.replace("17,", '17, "ai.onnx.ml" : 3,')
     proto = parser.parse_model(
-        f"{head} g (float[N, 4] x) => (float[A, B] y) {{ a = ai.onnx.ml.{operator} (x)  y = Abs (a) }}"
+        f"{head} g ({dtype}[{dims}] x) => ({made_dtype}[A] y) {{ a = ai.onnx.ml.{operator} (x)  y = Abs (a) }}"
     )
     proto.graph.output[0].type.tensor_type.ClearField("shape")
-    assert shapes(graph(tmp_path, proto, {"N": 3}))["a"] == (3, 4)
+    made = next(t for t in graph(tmp_path, proto, {"N": 3}).tensors if t.name == "a")
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    assert session.run(None, {"x": np.ones((3, 4), np.float32)})[0].shape == (3, 4)
+    values = 5 * np.random.default_rng(0).standard_normal(made.shape) + 1
+    result = session.run(None, {"x": values.astype("float32" if dtype == "float" else dtype)})[0]
+    assert (result.shape, str(result.dtype)) == (made.shape, made.dtype)
 
 
 def test_what_a_classifier_makes_is_left_to_the_runtime(tmp_path: Path) -> None:
     """As scikit-learn's converters write it: scores of a size that no rule gives, and a sequence of maps."""
     head = HEAD.replace("17,", '17, "ai.onnx.ml" : 3,')
     proto = parser.parse_model(
-        f"""{head} g (float[N, 4] x) => (int64[M] label, float[M] scores)
+        f"""{head} g (float[N, 4] x) => (int64[M] label, seq(map(int64, float)) scores)
         {{ a = ai.onnx.ml.Scaler <offset = [0.5], scale = [2.0]> (x)
            label, raw = ai.onnx.ml.SVMClassifier <classlabels_ints = [0, 1], kernel_type = "LINEAR"> (a)
            b = Neg (raw)  scores = ai.onnx.ml.ZipMap <classlabels_int64s = [0, 1]> (b) }}"""
@@ -221,7 +235,7 @@ def test_what_a_classifier_makes_is_left_to_the_runtime(tmp_path: Path) -> None:
         graph(tmp_path, proto)
     made = graph(tmp_path, proto, {"N": 3, "M": 3})
     assert shapes(made)["a"] == (3, 4)
-    assert {"raw", "b"} <= left_out(made).keys()
+    assert {"raw", "b", "scores"} <= left_out(made).keys()
     assert "ai.onnx.ml::SVMClassifier" in left_out(made)["raw"]
 
 

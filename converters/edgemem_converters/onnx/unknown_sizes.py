@@ -28,7 +28,8 @@ class SizeOrigin:
 
     Attributes:
         kind: `input`: a graph input has an open dimension, which the user can bind. `data`: an operator's result has a
-            size that depends on the data. `fault`: an operator has no rule, or does not take its inputs.
+            size that depends on the data; operators of ai.onnx.ml without a rule count as such. `fault`: another
+            operator has no rule, or one does not take its inputs.
         what: the type of that operator for `data`; for `fault` what is wrong, or "" if there is no rule.
     """
 

@@ -6,7 +6,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests import extent  # noqa: E402
 from tests.torch.step_programs import checkpoints, hooks, loops, modules, randomness  # noqa: E402
 from tests.torch.step_programs.judge import ORDERS, judge  # noqa: E402
 from tests.torch.step_programs.outcomes import REFUSED  # noqa: E402
@@ -32,7 +31,7 @@ def test_a_captured_step_trains_as_pytorch_does_or_is_refused(place: int, name: 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", NAMES if extent.exhaustive else NAMES[::8])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_captured_step_trains_as_pytorch_does_in_every_order(name: str) -> None:
     for order in ORDERS:
         _check(name, order)
