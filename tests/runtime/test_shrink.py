@@ -153,7 +153,7 @@ def test_a_failing_plan_ends_with_what_fits(small: Path) -> None:
     assert not any("--steps stream=" in line for line in lines)  # none was tried
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 def test_what_fits_nowhere_names_what_is_in_the_way(network: Path) -> None:
     pytest.importorskip("onnxruntime")
     with pytest.raises(BudgetExceededError, match=r"operator '.*' \(.*\) alone needs"):

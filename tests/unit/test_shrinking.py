@@ -159,7 +159,7 @@ def test_figures_that_are_not_known_break_no_limit() -> None:
     assert not candidate(1).breaks(CandidateLimits(max_file=1, max_latency=0.1))
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 def test_every_candidate_is_what_its_text_makes(file: Path) -> None:
     """The bound of a candidate is never above what its steps, applied by hand, are planned with."""
     found = Search(file, CandidateLimits()).found(runs=False)

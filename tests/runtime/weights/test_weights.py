@@ -256,7 +256,7 @@ def test_what_cannot_be_packed_is_an_error_that_says_so(tmp_path: Path) -> None:
     assert done.exit_code == 2
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 def test_more_weights_than_a_protobuf_message_holds_are_packed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

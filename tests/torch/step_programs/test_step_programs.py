@@ -25,12 +25,13 @@ def _check(name: str, order: str) -> None:
         assert outcome == "same"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("place", "name"), list(enumerate(NAMES)), ids=NAMES)
 def test_a_captured_step_trains_as_pytorch_does_or_is_refused(place: int, name: str) -> None:
     _check(name, ORDERS[place % len(ORDERS)])
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_a_captured_step_trains_as_pytorch_does_in_every_order(name: str) -> None:
     for order in ORDERS:
