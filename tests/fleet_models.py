@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from edgemem.bench.puzzles import pinwheels
 from edgemem.records.problem import Problem
+from tests.bench.planners.puzzles import pinwheels
 from tests.random_onnx import random_model
 
 if TYPE_CHECKING:

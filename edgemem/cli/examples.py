@@ -31,7 +31,6 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
     "measure": ("edgemem measure model.onnx --processes 4", "edgemem measure model.tflite --against small.tflite"),
     "trace": ("edgemem trace snapshot.pickle", "edgemem trace snapshot.pickle -o plan.edgemem"),
     "probe": ("edgemem probe", "edgemem probe --profile cmsis-nn-dsp"),
-    "bench": ("edgemem bench model.onnx", "edgemem bench records.csv -s search -s greedy_by_size"),
     "android": ("edgemem android project model.planned.onnx -o app", "edgemem android verify app.apk"),
     "android aar": (
         "edgemem android aar --onnxruntime onnxruntime.aar -o edgemem.aar",

@@ -15,7 +15,6 @@ from typing import Any, Final
 import click
 
 from edgemem.cli.android import android
-from edgemem.cli.bench import bench
 from edgemem.cli.checking import check
 from edgemem.cli.comparing import diff
 from edgemem.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
@@ -96,7 +95,7 @@ _TASKS: Final = {
     "Plan a model": ("plan", "shrink", "fit", "strategies"),
     "Check and run it": ("verify", "run", "show", "export", "android"),
     "See and compare it": ("report", "diff", "check"),
-    "Measure": ("size", "measure", "trace", "bench", "probe"),
+    "Measure": ("size", "measure", "trace", "probe"),
     "More": ("help",),
 }
 
@@ -159,7 +158,6 @@ main.add_command(measure)
 main.add_command(probe)
 main.add_command(fit)
 main.add_command(trace)
-main.add_command(bench)
 main.add_command(android)
 main.add_command(verify)
 main.add_command(report)

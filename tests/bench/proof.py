@@ -5,7 +5,7 @@
 Each figure comes from a process of its own, which reads the plans and proves them. Peak memory is that of the whole
 process with the problem and the plans in it; beside it what it held before the proof. Linux only.
 
-The instances: `sparse` as in `edgemem bench`; `together`, where all records are alive at one operator; `nested`, where
+The instances: `sparse` as in docs/bench.md; `together`, where all records are alive at one operator; `nested`, where
 each interval holds the next.
 """
 
@@ -24,11 +24,11 @@ sys.path.append(str(Path(__file__).parents[2]))
 import numpy as np
 
 from edgemem import _kernels
-from edgemem.bench.instances import instance
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.proof import verify_planset
 from edgemem.records.problem import Problem
 from edgemem.strategy.bounds import lower_bounds, naive_size
+from tests.bench.planners.instances import instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -169,7 +169,7 @@ def test_passes_keep_their_promises(seed: int, tmp_path: Path) -> None:
     assert check(seed, tmp_path)["optimize"]
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("first", range(1000, 1250, 10))
 def test_passes_keep_their_promises_on_many_graphs(first: int, tmp_path: Path) -> None:
     totals: dict[str, int] = {}

@@ -203,7 +203,7 @@ def test_passes_keep_every_bit(seed: int, tmp_path: Path) -> None:
     assert check(seed, tmp_path)["overlap"]
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("first", range(1000, 1250, 10))
 def test_passes_keep_every_bit_of_many_graphs(first: int, tmp_path: Path) -> None:
     totals: Counter[str] = Counter()

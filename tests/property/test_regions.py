@@ -81,7 +81,7 @@ def problem_of(records: Sequence[tuple[int, int, int]], traffic: Sequence[int], 
     return Problem(rows, alignment=16)
 
 
-@run_for_seeds(range(200), quick=20)
+@run_for_seeds(range(200), quick=20, most=40)
 def test_few_records_cost_as_little_as_can_be(seed: int) -> None:
     records, traffic, memories = drawn(seed, 2 + seed % 5, 6)
     least = cheapest(
@@ -92,7 +92,7 @@ def test_few_records_cost_as_little_as_can_be(seed: int) -> None:
     assert bound is None if least is None else bound is not None and bound <= least
 
 
-@run_for_seeds(range(100), quick=6, most=24)
+@run_for_seeds(range(100), quick=4, most=8)
 def test_it_finds_what_an_integer_program_finds(seed: int) -> None:
     pytest.importorskip("ortools")
     records, traffic, memories = drawn(seed, 12 + seed % 24, 20)

@@ -201,7 +201,7 @@ def test_what_plan_claims_verify_does(number: int, tmp_path: Path) -> None:
 @pytest.mark.full
 def test_what_plan_claims_of_many_files_verify_does(tmp_path: Path) -> None:
     found: Counter[str] = Counter()
-    count = 300 if extent.exhaustive else 40
+    count = 300 if extent.exhaustive else 24
     for number in range(count):
         path, options = file_of(number, tmp_path)
         found[checked(path, tmp_path / f"planned{number}{path.suffix}", *options)] += 1

@@ -43,7 +43,6 @@ QUICK: Final = {
     "size, shared": ("m.tflite other.tflite --share sequential", 0),
     "size, onnx": ("m.onnx", 0),
     "trace": ("t.pickle -o made.edgemem --svg made.svg", 0),
-    "bench": ("m.csv -s naive", 0),
     "android project": ("p.onnx -o project", 0),
     "android verify": ("not.apk", 1),
 }
@@ -115,8 +114,7 @@ def refuse(constant: str) -> None:
 def test_stdout_is_json(case: str, folder: Path) -> None:
     words, code = {**QUICK, **SLOW}[case]
     name = case.split(",", maxsplit=1)[0]
-    as_json = ["--json", "-"] if name == "bench" else ["--json"]
-    ran = command(folder, *name.split(), *words.split(), *as_json)
+    ran = command(folder, *name.split(), *words.split(), "--json")
     assert ran.returncode == code, ran.stderr
     if ran.stdout or not code:  # an error may leave nothing to print but its line
         json.loads(ran.stdout, parse_constant=refuse)

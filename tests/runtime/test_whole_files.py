@@ -146,7 +146,7 @@ def test_several_models_are_shrunk_into_a_folder(blocked: Path, tmp_path: Path) 
 @needs_strace
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name == "plan" else pytest.mark.full) for name in COMMANDS],
+    [pytest.param(name, marks=() if name == "plan" else pytest.mark.exhaustive) for name in COMMANDS],
 )
 def test_the_final_name_has_the_old_file_or_the_finished_one(name: str, tmp_path: Path) -> None:
     """With `--exhaustive` a command is ended at each call by each signal, else at some, and at its last ones."""

@@ -1,4 +1,4 @@
-"""`edgemem bench`: instances that can be told by their name, and figures that nobody has to take on trust."""
+"""The comparison of planners: instances that a name makes, and figures that are proved."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 
-from edgemem.bench.instances import DEFAULT, Instance, instance
-from edgemem.bench.measurement import BenchSolver, PeerLimits, geometric_mean, measure, solvers, summary
-from edgemem.bench.peak_memory import peak_rss
-from edgemem.bench.peers import PEERS, Peer
-from edgemem.bench.puzzles import HEIGHT
 from edgemem.cli.main import main
 from edgemem.planning import Choice
 from edgemem.records.problem import Problem
 from edgemem.strategy.registry import Solution, Strategy
 from models.build import build
+from tests.bench.planners.__main__ import bench
+from tests.bench.planners.instances import DEFAULT, Instance, instance
+from tests.bench.planners.measurement import BenchSolver, PeerLimits, geometric_mean, measure, solvers, summary
+from tests.bench.planners.peak_memory import peak_rss
+from tests.bench.planners.peers import PEERS, Peer
+from tests.bench.planners.puzzles import HEIGHT
 from tests.data import shared_file, shared_files
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
-def edgemem(*args: object, **env: str) -> Result:
-    return CliRunner().invoke(main, ["bench", *map(str, args)], env=env)
+def compared(*args: object, **env: str) -> Result:
+    return CliRunner().invoke(bench, [*map(str, args)], env=env)
 
 
 def load(problem: Problem) -> NDArray[np.int64]:
@@ -109,7 +110,7 @@ def test_random_instances_are_as_dense_as_they_say() -> None:
     ],
 )
 def test_wrong_names_say_which_part(name: str, what: str) -> None:
-    result = edgemem(name)
+    result = compared(name)
     assert result.exit_code == 1
     assert what in result.output
     assert result.output.count("\n") == 1
@@ -130,7 +131,7 @@ def test_a_model_is_its_records(tmp_path: Path) -> None:
     onnx.save(build("blazeface", size="small"), file)
     planned = CliRunner().invoke(main, ["plan", str(file), "--json"])
     plans = json.loads(planned.output)
-    (row,) = json.loads(edgemem(file, "-s", "greedy_by_size", "--json", "-").output)["rows"]
+    (row,) = json.loads(compared(file, "-s", "greedy_by_size", "--json", "-").output)["rows"]
     assert row["bound"] == plans["lower_bounds"]["offsets"]
     assert row["records"] == len(plans["model"]["records"])
     size = next(p["size"] for p in plans["plans"] if p["strategy"] == "greedy_by_size")
@@ -139,7 +140,7 @@ def test_a_model_is_its_records(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_the_table() -> None:
-    result = edgemem("guillotine:100", "sparse:100,seed=3", "-s", "search", "-s", "naive")
+    result = compared("guillotine:100", "sparse:100,seed=3", "-s", "search", "-s", "naive")
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert lines[0].startswith("search: 1.0000 of the bound in the geometric mean of 2 instances, at it on 2")
@@ -155,7 +156,7 @@ def test_the_table() -> None:
 @pytest.mark.full
 def test_a_narrow_terminal_gets_all_digits() -> None:
     strategies = [x for name in ("search", "naive", "greedy_by_size", "strip_packing") for x in ("-s", name)]
-    result = edgemem("guillotine:100", *strategies, FORCE_COLOR="1", COLUMNS="72")
+    result = compared("guillotine:100", *strategies, FORCE_COLOR="1", COLUMNS="72")
     assert result.exit_code == 0, result.output
     assert "…" not in result.output
     assert f"{HEIGHT:,}" in result.output
@@ -165,7 +166,7 @@ def test_a_narrow_terminal_gets_all_digits() -> None:
 
 def test_one_record_is_one_record() -> None:
     strategies = [x for name in ("search", "naive", "greedy_by_size", "strip_packing") for x in ("-s", name)]
-    table = edgemem("dense:1", *strategies, FORCE_COLOR="1", COLUMNS="72").output
+    table = compared("dense:1", *strategies, FORCE_COLOR="1", COLUMNS="72").output
     assert "1 record, bound" in table
 
 
@@ -173,9 +174,8 @@ def test_one_record_is_one_record() -> None:
 def test_json_holds_what_can_be_tracked(tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
     file.write_text("old")
-    result = edgemem("pinwheels:101,removed=5%", "dense:50", "--effort", "fast", "--repeat", "2", "--json", file)
+    result = compared("pinwheels:101,removed=5%", "dense:50", "--effort", "fast", "--repeat", "2", "--json", file)
     assert result.exit_code == 0, result.output
-    assert result.output.endswith(f"wrote {file}\n")
     data = json.loads(file.read_text())
     assert data["versions"]["python"] == sys.version.split()[0]
     assert data["machine"]["cpu_count"]
@@ -188,23 +188,18 @@ def test_json_holds_what_can_be_tracked(tmp_path: Path) -> None:
         for r in row["results"]:
             assert r["size"] >= row["bound"]
             assert r["seconds"] >= 0
-    documented = (ROOT / "docs" / "json.md").read_text()
-    for keys in (data, data["machine"], data["rows"][0], data["rows"][0]["results"][0], data["summary"][0]):
-        for key in keys:
-            assert f"`{key}`" in documented or f".{key}`" in documented, key
 
 
 def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
     file.write_text("old")
-    assert edgemem("nothing", "--json", file).exit_code == 1
+    assert compared("nothing", "--json", file).exit_code == 1
     assert file.read_text() == "old"
-    assert edgemem("dense:10", "--json", tmp_path / "missing" / "bench.json").exit_code == 2
     assert [p.name for p in tmp_path.iterdir()] == ["bench.json"]
 
 
 def test_shared_objects() -> None:
-    result = edgemem("sparse:60", "--family", "shared_objects", "-s", "auto", "-s", "naive", "--json", "-")
+    result = compared("sparse:60", "--family", "shared_objects", "-s", "auto", "-s", "naive", "--json", "-")
     (row,) = json.loads(result.output)["rows"]
     auto, naive = (r["size"] for r in row["results"])
     assert row["bound"] <= auto < naive == int(instance("sparse:60").problem().size.sum())
@@ -221,7 +216,7 @@ def test_shared_objects() -> None:
     ],
 )
 def test_wrong_solvers_are_usage_errors(args: tuple[str, ...], what: str) -> None:
-    result = edgemem("dense:10", *args)
+    result = compared("dense:10", *args)
     assert result.exit_code == 2
     assert what in result.output
 
@@ -232,12 +227,12 @@ def test_wrong_solvers_are_usage_errors(args: tuple[str, ...], what: str) -> Non
 )
 def test_a_peer_that_is_not_installed(peer: str, module: str, package: str) -> None:
     # None in sys.modules is how Python itself notes that a module cannot be imported.
-    code = f"import sys; sys.modules[{module!r}] = None; from edgemem.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "bench", "dense:10", "--peers", peer]
+    code = f"import sys; sys.modules[{module!r}] = None; from tests.bench.planners.__main__ import bench; bench()"
+    command = [sys.executable, "-c", code, "dense:10", "--peers", peer]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert done.stderr.endswith(f"needs {package}: pip install {package} [E501]\n")
+    assert done.stderr.endswith(f"needs {package}: pip install {package}\n")
 
 
 @pytest.mark.full
@@ -263,7 +258,7 @@ def test_installed_peers_plan_validly(peer: str) -> None:
 @pytest.mark.full
 def test_peers_are_left_out_of_what_they_cannot_do_in_time() -> None:
     pytest.importorskip("omnimalloc")
-    result = edgemem("dense:40", "dense:60", "--peers", "omnimalloc/omni", "--peer-records", "50")
+    result = compared("dense:40", "dense:60", "--peers", "omnimalloc/omni", "--peer-records", "50")
     assert result.exit_code == 0
     assert "(1) omnimalloc/omni on dense:60: left out above 50 records" in result.output
     assert "of best peer" in result.output
@@ -326,7 +321,7 @@ def test_what_one_proves_optimal_is_optimal_for_all() -> None:
 
 @pytest.mark.full
 def test_records_without_bytes() -> None:
-    result = edgemem("dense:1", "-s", "auto")
+    result = compared("dense:1", "-s", "auto")
     assert result.exit_code == 0
     empty = Instance("empty", lambda: Problem.from_arrays([0], [3], [0]))
     columns = solvers(["naive", "auto"], [], "offsets", None)
@@ -361,7 +356,7 @@ def test_the_default_set_can_be_made() -> None:
 def test_an_instance_that_cannot_be_planned_is_left_out_and_named(tmp_path: Path) -> None:
     bad = tmp_path / "bad.onnx"
     bad.write_text("no model")
-    done = CliRunner().invoke(main, ["bench", str(bad), "guillotine:20", "-s", "greedy_by_size"])
+    done = compared(bad, "guillotine:20", "-s", "greedy_by_size")
     assert done.exit_code == 1
     assert "guillotine:20" in done.stdout
-    assert f"edgemem: left out: {bad}: " in done.stderr
+    assert f"left out: {bad}: " in done.stderr

@@ -21,13 +21,6 @@ def refusal(*arguments: object) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("instance", ["sparse:10000001", "none.onnx", "guillotine:0"])
-def test_one_instance_that_cannot_be_planned_has_one_code(instance: str) -> None:
-    said = refusal("bench", instance)
-    assert said.count("[E") == 1
-    assert instance in said
-
-
 @pytest.mark.parametrize("option", [("--dim", f"b={2**47 + 1}"), ("--input-shape", f"x={2**47 + 1}")])
 def test_a_size_above_the_limit_names_the_limit(option: tuple[str, str], tmp_path: Path) -> None:
     values = [helper.make_tensor_value_info(name, 1, ["b"]) for name in "xy"]

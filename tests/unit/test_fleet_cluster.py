@@ -18,10 +18,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import edgemem
-from edgemem.bench.puzzles import HEIGHT, pinwheels
 from edgemem.cli.main import main
 from edgemem.fleet.task import OK
 from edgemem.report.csv import problem_csv
+from tests.bench.planners.puzzles import HEIGHT, pinwheels
 from tests.difference_models import Layers
 from tests.fleet_models import HOSTILE, hard_problem, save_hostile, save_random
 

@@ -47,9 +47,8 @@ MAY_IMPORT = {
     "model_explorer": "commands errors report",
     "guard": "commands errors formats report system targets",
     "android": "commands errors model planfile planning plans proof report runtime system",
-    "bench": "api errors formats planning plans proof records strategy system",
     "fleet": "commands errors formats report system",
-    "cli": "android api bench commands difference errors fleet formats guard model planning plans proof report runtime "
+    "cli": "android api commands difference errors fleet formats guard model planning plans proof report runtime "
     "schedule shrinking strategy system targets",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch", "wgpu")

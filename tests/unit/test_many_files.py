@@ -1,21 +1,18 @@
-"""`plan`, `verify` and `bench` on several files, folders and globs: one bad model ends nothing."""
+"""`plan` and `verify` on several files, folders and globs: one bad model ends nothing."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
 import shutil
 import sys
 from pathlib import Path, PurePath
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 import edgemem
-from edgemem.bench import instances
 from edgemem.cli.main import main
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.system.found_files import found_files, names_several
@@ -115,36 +112,6 @@ def test_a_wrong_plan_among_right_ones_is_found(folder: Path) -> None:
     assert wrong["error"]
     assert (wrong["result"] or {}).get("right") is not True
     assert "FAILED" in rows(run("verify", "out").output)["out/a.onnx"]
-
-
-def test_bench_takes_folders_and_globs(folder: Path) -> None:
-    done = run("bench", "models", "-s", "greedy_by_size")
-    assert done.exit_code == 1
-    assert [name for name in rows(done.output) if name.endswith(".onnx")] == ["a.onnx", "b.onnx"]
-    assert done.stderr.startswith("edgemem: left out: models/bad.onnx: ")
-    assert run("bench", "models/a*.onnx", "models/sub/b.onnx", "-s", "greedy_by_size").exit_code == 0
-    (folder / "models" / "worse.onnx").write_bytes(b"no model")
-    every = run("bench", "models/bad.onnx", "models/w*")
-    assert every.exit_code == 1
-    assert [line.split(": ")[2] for line in every.stderr.splitlines()] == ["models/bad.onnx", "models/worse.onnx"]
-    (folder / "empty").mkdir()
-    assert "left out: empty: no model is in this folder\n" in run("bench", "empty", "models", "-s", "naive").stderr
-
-
-def test_a_file_that_cannot_be_read_does_not_end_bench(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = instances.instance
-
-    def disturbed(text: str, **options: Any) -> Any:
-        if Path(text) == Path("models/a.onnx"):
-            raise OSError(errno.EIO, "Input/output error", text)
-        return read(text, **options)
-
-    monkeypatch.setattr(instances, "instance", disturbed)
-    (folder / "models" / "bad.onnx").unlink()
-    done = run("bench", "models", "-s", "naive")
-    assert done.exit_code == 1
-    assert [name for name in rows(done.output) if name.endswith(".onnx")] == ["b.onnx"]
-    assert done.stderr == "edgemem: left out: models/a.onnx: Input/output error\n"
 
 
 @pytest.mark.usefixtures("folder")
@@ -274,7 +241,6 @@ def test_nothing_is_said_of_progress_in_a_pipe() -> None:
         ("plan models", "planning: 3 of 3, 1 failed"),
         ("verify models", "verifying: 3 of 3, 3 failed"),
         ("check models.toml", "planning: 3 of 3, 1 failed: models/sub/b.onnx"),
-        ("bench models -s naive", "planning and timing: 3 of 3, 1 failed: b.onnx"),
     ],
 )
 def test_a_terminal_sees_how_far_it_is(command: str, line: str, folder: Path) -> None:

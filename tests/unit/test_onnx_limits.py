@@ -301,10 +301,10 @@ def test_values_that_are_declared_small(tmp_path: Path, text: str, declared: str
 
 
 def many_ifs() -> ModelProto:
-    """10,000 nodes with two bodies each, where 200,000 values of the main graph are visible."""
+    """3,000 nodes with two bodies each, where 200,000 values of the main graph are visible."""
     constants = [TensorProto(name=f"w{k}", data_type=TensorProto.STRING, dims=[0]) for k in range(200_000)]
     made = []
-    for k in range(10_000):
+    for k in range(3_000):
         branches = [body([node("Relu", ["x"], f"{kind}{k}")], f"{kind}{k}") for kind in "ab"]
         made.append(node("If", ["c"], f"y{k}" if k else "y", bodies=branches))
     return model(made, initializers=constants)

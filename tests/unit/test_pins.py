@@ -174,7 +174,7 @@ def random_problem(seed: int) -> Problem:
 
 
 @pytest.mark.full
-@run_for_seeds(range(40), most=12)
+@run_for_seeds(range(40), most=5)
 def test_plans_bounds_and_proofs_agree(seed: int) -> None:
     problem = random_problem(seed)
     planset = make_plans(problem)

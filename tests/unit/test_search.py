@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from edgemem import _kernels
-from edgemem.bench.puzzles import PUZZLES, random_dense, random_sparse
 from edgemem.native.offset_search import search_offsets
 from edgemem.planning import Limits, choices, make_plans, run
 from edgemem.planning import strategy_selection as auto
@@ -22,6 +21,7 @@ from edgemem.proof import verify_planset
 from edgemem.records.problem import Problem
 from edgemem.strategy.offsets import search as strategies
 from edgemem.strategy.offsets.greedy_by_size import greedy_by_size
+from tests.bench.planners.puzzles import PUZZLES, random_dense, random_sparse
 from tests.data import shared_file
 from tests.strategies import find
 
@@ -228,7 +228,7 @@ def test_ctrl_c_ends_a_search(threads: int) -> None:
     script = f"""
 import signal, numpy as np
 from edgemem import _kernels
-from edgemem.bench.puzzles import random_sparse
+from tests.bench.planners.puzzles import random_sparse
 p = random_sparse(2000, 3)
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 signal.setitimer(signal.ITIMER_REAL, 0.5)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
-from edgemem.bench.instances import instance
-from edgemem.bench.measurement import PeerLimits, solvers
 from edgemem.strategy.bounds import lower_bounds
-from edgemem.system.child_call import ChildError, Message, call_child, serve
 from edgemem.system.process_memory import peak_bytes
+from tests.bench.planners.instances import instance
+from tests.bench.planners.measurement import PeerLimits, solvers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from edgemem.bench.measurement import BenchSolver
+    from tests.bench.planners.measurement import BenchSolver
 
 __all__ = ["peak_rss"]
 
@@ -32,20 +34,17 @@ def peak_rss(text: str, bindings: Mapping[str, Any], solver: BenchSolver, limits
         "family": solver.family,
         "peer_seconds": limits.peer_seconds,
     }
-    try:
-        answer: int | None = call_child("edgemem.bench.peak_memory", Message(task)).data["peak"]
-    except ChildError:
-        return None
-    return answer
+    command = [sys.executable, "-m", __name__, json.dumps(task)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return None if done.returncode else json.loads(done.stdout)
 
 
-def _measure(question: Message) -> Message:
-    task = question.data
+def _measure(task: dict[str, Any]) -> int | None:
     problem = instance(task["instance"], **task["bindings"]).problem()
     (solver,) = solvers(task["strategies"], task["peers"], task["family"], None)
     solver.prepare(problem, lower_bounds(problem), PeerLimits(task["peer_seconds"]))()
-    return Message({"peak": peak_bytes()})
+    return peak_bytes()
 
 
 if __name__ == "__main__":
-    serve(_measure)
+    print(json.dumps(_measure(json.loads(sys.argv[1]))))

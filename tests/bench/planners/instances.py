@@ -1,4 +1,4 @@
-"""The instances of `edgemem bench`: files, and instances generated from a name: `guillotine:1000,removed=2%,seed=3`."""
+"""Instances: files, and instances generated from a name: `guillotine:1000,removed=2%,seed=3`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem import api
-from edgemem.bench.puzzles import HEIGHT, PUZZLES, RANDOM
 from edgemem.errors import ModelError
 from edgemem.formats import RecordFile
+from tests.bench.planners.puzzles import HEIGHT, PUZZLES, RANDOM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from edgemem.bench import peers as others
 from edgemem.errors import UnknownStrategyError
 from edgemem.planning import Choice, choices, make_plans, run
 from edgemem.plans import OffsetPlan
 from edgemem.proof import sweep_plan
 from edgemem.strategy.bounds import lower_bounds
+from tests.bench.planners import peers as others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from edgemem.bench.instances import Instance
-    from edgemem.bench.peers import Peer
     from edgemem.plans import LowerBounds, Plan
     from edgemem.records.problem import Problem
     from edgemem.strategy.registry import Family
+    from tests.bench.planners.instances import Instance
+    from tests.bench.planners.peers import Peer
 
 __all__ = [
     "DEFAULT",
@@ -173,7 +173,7 @@ def solvers(
 
     Args:
         strategies: `auto`, or `NAME[:OPTION=VALUE,...]`.
-        peers: as `edgemem.bench.peers.find` takes them; offsets only.
+        peers: as `tests.bench.planners.peers.find` takes them; offsets only.
         family: which of a name's strategies.
         effort: for strategies that have this option and were named without it.
 
@@ -212,7 +212,6 @@ def measure(
     *,
     limits: PeerLimits | None = None,
     repeat: int = 1,
-    progress: Callable[[str], None] = lambda _: None,
 ) -> Row:
     """Plan one instance with every solver in turns, `repeat` times, one thread each.
 
@@ -220,13 +219,11 @@ def measure(
     readable.
     """
     limits = limits or PeerLimits()
-    progress(instance.name)
     problem = instance.problem()
     bounds = lower_bounds(problem)
     runners = [_Runner(solver, problem, bounds, limits) for solver in columns]
     for _ in range(repeat):
         for runner in runners:
-            progress(f"{instance.name}, {runner.result.solver}")
             runner.turn()
     offsets = columns[0].family == "offsets" if columns else True
     bound = bounds.offsets if offsets else bounds.shared_objects

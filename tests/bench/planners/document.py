@@ -1,4 +1,4 @@
-"""Measured rows as plain data for JSON; the shape is documented in docs/json.md."""
+"""Measured rows as plain data for JSON."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from edgemem.bench.measurement import summary
 from edgemem.system import distribution
+from tests.bench.planners.measurement import summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.bench.measurement import BenchSolver, PeerLimits, Row
+    from tests.bench.planners.measurement import BenchSolver, PeerLimits, Row
 
 __all__ = ["document"]
 

@@ -1,4 +1,7 @@
-"""`edgemem bench`: strategies and other planners side by side on the same instances."""
+"""Strategies and other planners side by side on the same instances: docs/bench.md.
+
+python -m tests.bench.planners [INSTANCE]...
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
+from rich.table import Table
 
+from edgemem.cli.console import console_for, print_folded
 from edgemem.cli.exit_codes import EXIT_FAILED, EXIT_INVALID
-from edgemem.cli.options import FileCommand, bindings
+from edgemem.cli.options import bindings
+from edgemem.errors import EdgememError, MissingDependencyError, UnknownStrategyError
+from edgemem.report.sizes import size_text
+from tests.bench.planners import measurement
+from tests.bench.planners.document import document
+from tests.bench.planners.instances import DEFAULT, instance
+from tests.bench.planners.measurement import geometric_mean
+from tests.bench.planners.peak_memory import peak_rss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
-    from edgemem.bench.measurement import Result, Row, Summary
-    from edgemem.errors import EdgememError
     from edgemem.strategy.registry import Family
+    from tests.bench.planners.measurement import Result, Row, Summary
 
     _Cells: TypeAlias = Sequence[tuple[str, ...]]  # a solver's figures, for each solver
 
@@ -31,7 +40,7 @@ def _comma_separated(_ctx: click.Context, _param: click.Parameter, values: tuple
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
-@click.command(cls=FileCommand)
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("instances", nargs=-1, metavar="[INSTANCE]...")
 @click.option(
     "-s",
@@ -75,7 +84,7 @@ def _comma_separated(_ctx: click.Context, _param: click.Parameter, values: tuple
     "json_file",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
-    help="Write everything measured to FILE (docs/json.md); - prints it instead of the table.",
+    help="Write everything measured to FILE; - prints it instead of the table.",
 )
 def bench(
     *,
@@ -95,8 +104,7 @@ def bench(
 ) -> None:
     """Compare strategies, and other planners, on the same instances: size / lower bound and CPU seconds.
 
-    INSTANCE is a file of usage records (.csv), a model (.onnx, .tflite), a folder of models, a glob in quotes, or one
-    made from a name:
+    INSTANCE is a file of usage records (.csv), a model (.onnx, .tflite), or one made from a name:
 
     \b
       guillotine:1000                     a puzzle of 1000 records cut straight
@@ -107,91 +115,45 @@ def bench(
     Without any, a set of these that takes less than half a minute. An instance that cannot be planned is left out and
     named, and the exit code is 1. Every plan is proved valid before its figures are
     shown; all solvers run in turns in this process, on one thread.
-    """  # noqa: D301 - click's mark, not a backslash
-    from edgemem.bench import measurement
-    from edgemem.bench.document import document
-    from edgemem.bench.instances import DEFAULT, instance
-    from edgemem.bench.peak_memory import peak_rss
-    from edgemem.cli.console import progress as progress_line
-    from edgemem.cli.failures import REPORTED, failure_of_one
-    from edgemem.errors import EdgememError, PlanError
-    from edgemem.system.files import atomic_write
-    from edgemem.system.found_files import found_files, names_several
-    from edgemem.system.text import count_text
-
-    dash = json_file is not None and str(json_file) == "-"
-    if json_file and not dash and not json_file.absolute().parent.is_dir():
-        raise click.UsageError(f"there is no folder {json_file.parent} to write {json_file.name} to")
+    """
+    dash = str(json_file) == "-"
     options: dict[str, Any] = {"dims": dims, "input_shapes": input_shapes, "target": target}
-    columns = measurement.solvers(strategies or measurement.DEFAULT[family], peers, family, effort)
-    limits = measurement.PeerLimits(peer_limit, peer_records)
     rows: list[Row] = []
     failed: list[str] = []
-    alone: EdgememError | None = None
-    listed: list[str] = []
+    invalid = False
+    try:
+        columns = measurement.solvers(strategies or measurement.DEFAULT[family], peers, family, effort)
+    except UnknownStrategyError as e:
+        raise click.UsageError(str(e)) from None
+    except MissingDependencyError as e:
+        raise click.ClickException(str(e)) from None
+    limits = measurement.PeerLimits(peer_limit, peer_records)
     for text in instances or DEFAULT:
-        found = found_files([text]) if names_several(text) else ()
-        failed += [f"{file.name}: {file.why_none}" for file in found if file.path is None]
-        listed += [str(file.path) for file in found if file.path is not None] if found else [text]
-    with progress_line("planning and timing") as progress:
-        for number, text in enumerate(listed, 1):
-            place = count_text(number, len(listed), len(failed))
-
-            def say(doing: str, place: str = place) -> None:
-                progress(f"{place}: {doing}")
-
-            try:
-                one = instance(text, **options)
-                row = measurement.measure(one, columns, limits=limits, repeat=repeat, progress=say)
-            except REPORTED as e:
-                failed.append(_named(text, failure_of_one(e)[0]))
-                alone = e if isinstance(e, EdgememError) else None
-                continue
-            if memory:
-                results = []
-                for solver, result in zip(columns, row.results, strict=True):
-                    say(f"{one.name}, memory of {solver.name}")
-                    peak = None if result.size is None else peak_rss(text, options, solver, limits)
-                    results.append(replace(result, peak_rss=peak))
-                row = replace(row, results=tuple(results))
-            rows.append(row)
-    if not rows and len(failed) == 1:
-        raise PlanError(failed[0]) if alone is None else _with_name(alone, listed[0])
-    text = json.dumps(document(rows, columns, limits, repeat), indent=1) + "\n"
-    if dash:
-        click.echo(text, nl=False)
-    else:
-        if rows:
-            _show(rows, measurement.summary(rows), memory=memory)
-        if json_file:
-            with atomic_write(json_file) as file:
-                file.write(text.encode())
-            click.echo(f"wrote {json_file}")
+        try:
+            row = measurement.measure(instance(text, **options), columns, limits=limits, repeat=repeat)
+        except (EdgememError, OSError) as e:
+            failed.append(f"{text}: {e}")
+            continue
+        if memory:
+            peaks = [r.size and peak_rss(text, options, s, limits) for s, r in zip(columns, row.results, strict=True)]
+            results = (replace(r, peak_rss=peak) for r, peak in zip(row.results, peaks, strict=True))
+            row = replace(row, results=tuple(results))
+        invalid |= any(r.invalid and not r.peer for r in row.results)
+        rows.append(row)
+    if rows and not dash:
+        _show(rows, measurement.summary(rows), memory=memory)
+    if rows and json_file:
+        text = json.dumps(document(rows, columns, limits, repeat), indent=1) + "\n"
+        with click.open_file(str(json_file), "w", encoding="utf-8", atomic=not dash) as file:
+            file.write(text)
     for reason in failed:
-        click.echo(f"edgemem: left out: {reason}", err=True)
-    if any(r.invalid and not r.peer for row in rows for r in row.results):
-        click.get_current_context().exit(EXIT_INVALID)
-    if failed:
-        click.get_current_context().exit(EXIT_FAILED)
-
-
-def _named(instance: str, reason: str) -> str:
-    """The reason with the instance, if it does not have its name."""
-    return reason if Path(instance).name in reason else f"{instance}: {reason}"
-
-
-def _with_name(error: EdgememError, instance: str) -> EdgememError:
-    """The error as it is if it has the instance's name, else one that has."""
-    from edgemem.errors import PlanError
-
-    said = _named(instance, str(error))
-    return error if said == str(error) else PlanError(said)
+        click.echo(f"left out: {reason}", err=True)
+    if failed or invalid:
+        click.get_current_context().exit(EXIT_INVALID if invalid else EXIT_FAILED)
 
 
 def _show(rows: Sequence[Row], totals: Sequence[Summary], *, memory: bool) -> None:
     """The answer first, then the table, and the reasons for what is missing."""
-    from edgemem.cli.console import console_for, print_folded
-
     notes: list[str] = []
     columns = 3 if memory else 2
     cells = [[_cells(row, result, notes)[:columns] for result in row.results] for row in rows]
@@ -213,8 +175,6 @@ def _show(rows: Sequence[Row], totals: Sequence[Summary], *, memory: bool) -> No
 
 def _wide(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary], more: Sequence[str]) -> Table:
     """A row an instance, the solvers as columns."""
-    from edgemem.bench.measurement import geometric_mean
-
     ratios = [row.to_best_peer_ratio for row in rows]
     mean = geometric_mean([ratio for ratio in ratios if ratio])
     last = ("of best peer",) if mean else ()
@@ -233,8 +193,6 @@ def _wide(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary
 
 def _tall(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary], more: Sequence[str]) -> Table:
     """A row a solver, for terminals too narrow for the other: digits are never cut."""
-    from edgemem.bench.measurement import geometric_mean
-
     table = _table("instance", "", "of bound", *more)
     for row, results in zip(rows, cells, strict=True):
         table.add_row(row.instance, f"{row.records:,} record{'s' * (row.records != 1)}, bound {row.bound:,}")
@@ -250,8 +208,6 @@ def _tall(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary
 
 
 def _table(*headings: str) -> Table:
-    from rich.table import Table
-
     table = Table(box=None, pad_edge=False)
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number and heading else "left")
@@ -277,8 +233,6 @@ def _optimum(row: Row) -> str:
 
 def _cells(row: Row, result: Result, notes: list[str]) -> tuple[str, str, str]:
     """Ratio, seconds, peak memory."""
-    from edgemem.report.sizes import size_text
-
     if result.size is None or result.seconds is None:
         notes.append(f"{result.solver} on {row.instance}: {result.note}")
         kind = "invalid" if result.invalid else "left out" if result.left_out else "failed"
@@ -290,3 +244,7 @@ def _cells(row: Row, result: Result, notes: list[str]) -> tuple[str, str, str]:
 
 def _number(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.4f}"
+
+
+if __name__ == "__main__":
+    bench(prog_name="python -m tests.bench.planners")
