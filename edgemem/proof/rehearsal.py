@@ -97,8 +97,8 @@ class _Use:
         outputs: what it writes.
         first: its first output, which may be a view or in place; "" without one.
         viewed: the input that `first` is a view of where both have one place; "" if it may not be one.
-        in_place: the positions of the inputs that `first` may be written over.
-        updates: (position of an input, output) of the states that it writes rows into.
+        over: (position of an input, output) where the output may be written over the input in its place: `first` in
+            place, and states that it writes rows into.
         permission: what else it may share inside an arena; None: nothing.
     """
 
@@ -108,8 +108,7 @@ class _Use:
     outputs: tuple[str, ...]
     first: str
     viewed: str
-    in_place: frozenset[int]
-    updates: frozenset[tuple[int, str]]
+    over: frozenset[tuple[int, str]]
     permission: Permission | None
 
 
@@ -129,7 +128,7 @@ def _uses(graph: Graph, contents: Contents, target: Target | None) -> list[_Use]
                 walk(body, [None] * len(body.ops))
             inputs, outputs = tuple(names[i] for i in op.inputs), tuple(names[i] for i in op.outputs)
             first = outputs[0] if outputs else ""
-            viewed, in_place = "", []
+            viewed, over = "", set(_updates(target, op.type, inputs, outputs, contents))
             if first in tensors:
                 known = [tensors.get(name) for name in inputs]
                 source = known[0] if known else None
@@ -140,13 +139,10 @@ def _uses(graph: Graph, contents: Contents, target: Target | None) -> list[_Use]
                     source = known[position] if position < len(known) else None
                     is_alike = source is not None and may_overwrite(source, tensors[first], target)
                     if is_alike and _has_read(kernels, g, op, position):
-                        in_place.append(position)
+                        over.add((position, first))
             workspace = tuple(f"{contents.labels[len(made)]}:scratch{k}" for k in range(len(op.scratch)))
             reads = tuple(n for n in dict.fromkeys(inputs) if n in tensors)
-            updates = frozenset(_updates(target, op.type, inputs, outputs, contents))
-            made.append(
-                _Use(reads, inputs, workspace, outputs, first, viewed, frozenset(in_place), updates, permission)
-            )
+            made.append(_Use(reads, inputs, workspace, outputs, first, viewed, frozenset(over), permission))
 
     walk(graph, permissions_of(graph, target))
     return made
@@ -246,17 +242,13 @@ class _Rehearsal:
                 body = op.bodies[event.body]
                 for index in body.outputs:
                     self._read(body.tensors[index].name, "its body should still hold")
-        for name in (names[i] for i in op.outputs if i >= 0):
-            self._read(name, "after its bodies nothing is left of")
 
     def _body(self, body: Graph) -> _Done:
         self._done.append(_Done())
         self._operators(body)
         done, outer = self._done.pop(), self._done[-1]
         outer.reads |= dict.fromkeys(name for name in done.reads if name not in outer.writes)
-        for name, kept in done.writes.items():
-            outer.writes.pop(name, None)
-            outer.writes[name] = kept
+        outer.writes |= done.writes
         return done
 
     def _again(self, done: _Done) -> None:
@@ -312,9 +304,7 @@ class _Rehearsal:
                 kept.append(span)
             elif slot is not None:
                 kept.append(slot)
-            elif there == span and (position, name) in use.updates:
-                continue
-            elif not (name == use.first and there == span and position in use.in_place):
+            elif there != span or (position, name) not in use.over:
                 others.append((source, there))
         for source, there in others:
             if not _is_covered((max(there[0], span[0]), min(there[1], span[1])), kept):
