@@ -104,7 +104,7 @@ def _case(planset: PlanSet, graph: Graph | None, kernels: str | None) -> tuple[s
     operators on which distances and slots depend.
     """
     target = planset.target
-    if graph is None or target is None or (target.kernels == "none" and not target.slots and kernels is None):
+    if graph is None or target is None or (target.kernels == "none" and not target.slots):
         return (_name(graph),)
     return _name(graph), kernels or target.kernels, _attributes(graph)
 
