@@ -319,8 +319,10 @@ def test_offsets_within_layers_are_refused() -> None:
 def test_the_proof_knows_the_layers_that_a_tensor_takes() -> None:
     graph = net(("CONV_2D", "x", "a"), ("CONV_2D", "a", "y"), x=(1, 4), a=(1, 8, 1025, 4), y=(1, 4))
     planset = edgemem.plan(graph, target=ARRAY)
-    records = [replace(r, size=2 * 65536) if r.name == "a" else r for r in planset.problem.records]
-    assert Cause.RECORD_TOO_SMALL in {v.cause for v in verify_planset(_apart(planset, records), graph)}
+    for name, layers in (("a", 2), ("y", 0)):  # one less than 8200 texels take, and one texel
+        records = [replace(r, size=layers * 65536) if r.name == name else r for r in planset.problem.records]
+        found = {v.message for v in edgemem.verify(_apart(planset, records), graph)}
+        assert f"{name!r} needs {(layers + 1) * 65536}, its record has {layers * 65536}" in found
 
 
 def test_no_object_is_larger_than_a_texture() -> None:

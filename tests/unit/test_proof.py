@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import edgemem
 from edgemem import _kernels
 from edgemem.errors import PlanError
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.proof import Cause, Proved, Regions, Relations, Violation, prove, sweep_plan, verify_planset
 from edgemem.proof import proved_plan as proved
 from edgemem.proof.faults import COLUMNS, Fault
-from edgemem.records.problem import Problem
+from edgemem.records.problem import Problem, UsageRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,10 +109,10 @@ def test_violations_of_relations() -> None:
     assert messages(0, 0, 4, 0, size=18, regions=Regions(np.array([1, 0, 1, 0]), (6, 12)))[0] == (
         "hand: not inside the record it belongs to: 'a' is in region 0, but 'whole' in 1"
     )
-    reserved = Regions(regions.of, (6, 12), ((), ((11, 20),)))
-    assert messages(0, 0, 4, 0, size=18, regions=reserved) == [
-        "hand: in a reserved range: 'whole' at 0..12 is in the reserved range 11..20"
-    ]
+    for ranges, name, places in ((((), ((11, 20),)), "whole", "0..12"), ((((5, 20),),), "y", "0..6")):
+        assert messages(0, 0, 4, 0, size=18, regions=Regions(regions.of, (6, 12), ranges)) == [
+            f"hand: in a reserved range: {name!r} at {places} is in the reserved range {ranges[-1][0][0]}..20"
+        ]
 
 
 def test_claims_with_relations() -> None:
@@ -122,6 +123,15 @@ def test_claims_with_relations() -> None:
     assert [str(v) for v in verify_planset(planset, None, kept) if v.cause is Cause.STATE_NOT_KEPT] == [
         "state not kept for the whole run: 'a' lives from 0 to 1, the run from 0 to 3"
     ]
+
+
+def test_a_problem_is_not_taken_at_its_word() -> None:
+    """It refuses states that do not live for the whole run when it is made; its columns may be changed later."""
+    problem = Problem([UsageRecord("s", 0, 2, 8, kind="state"), UsageRecord("a", 0, 2, 8)])
+    planset = PlanSet(problem, 16, LowerBounds(16, 16), (replace(_plan(0, 8, size=16), optimal=True),), ())
+    assert edgemem.verify(planset) == ()
+    problem.last_op = np.array([1, 2])
+    assert [v.message for v in edgemem.verify(replace(planset))] == ["'s' lives from 0 to 1, the run from 0 to 2"]
 
 
 def test_sizes_beyond_int64_are_judged() -> None:
@@ -141,6 +151,7 @@ def test_sizes_beyond_int64_are_judged() -> None:
         ((8, -8), 0, [Cause.OBJECT_TOO_SMALL]),
         ((8, ()), 9, [Cause.OBJECT_TOO_SMALL]),
         ((8, (8, -2)), -8, [Cause.OBJECT_TOO_SMALL]),
+        (((8, -2), (8, -2)), -32, [Cause.OBJECT_TOO_SMALL] * 2),  # -2 is what the kernel has for no side at all
     ],
 )
 def test_objects_of_any_form_are_judged(objects: Any, size: int, causes: list[Cause]) -> None:

@@ -29,6 +29,10 @@ def found(planset: edgemem.PlanSet, graph: Graph) -> set[Cause]:
     return {v.cause for v in edgemem.verify(planset, graph)}
 
 
+def messages(planset: edgemem.PlanSet, graph: Graph) -> list[str]:
+    return [v.message for v in edgemem.verify(planset, graph)]
+
+
 def in_objects(graph: Graph, target: Target, rows: list[tuple[object, int]], sizes: tuple[int, ...]) -> object:
     """A plan of shared objects with these records."""
     planset = by_hand(graph, target, [(r, 64 * k) for k, (r, _) in enumerate(rows)])  # type: ignore[misc]
@@ -103,6 +107,15 @@ def test_rows_are_written_into_a_state_that_nothing_else_reads() -> None:
     assert found(replace(by_hand(other, RULES, whole), target=rules), other) == {Cause.CLOBBERED_INPUT}
 
 
+def test_rows_are_written_into_a_state_of_elements_alike() -> None:
+    once = cache((1, 2, 3))
+    longer = replace(once, tensors=(tensor("present", (8,)), *once.tensors[1:]))
+    rules = replace(RULES, states={"past": "present"})
+    rows = [(record("past", 0, 1, 32, "past", "present", kind="state"), 0)]
+    planset = replace(by_hand(longer, RULES, rows), target=rules)
+    assert messages(planset, longer) == ["'present' lies on the input 'past' (f)"]
+
+
 def test_states_are_of_inputs_and_of_what_operators_write() -> None:
     absent = replace(CONVS, ops=(replace(CONVS.ops[0], outputs=(1, -1)), *CONVS.ops[1:]))  # the last tensor is `y`
     absent = replace(absent, tensors=(*absent.tensors, tensor("z")))
@@ -123,6 +136,15 @@ def test_a_plan_for_no_target() -> None:
     assert edgemem.verify(replace(by_hand(variable, RULES, GOOD), target=None), variable) == ()
     joined = by_hand(CONVS, RULES, [(record("a", 0, 2, 16, "a", "b"), 0)])
     assert found(replace(joined, target=None), CONVS) == {Cause.CLOBBERED_INPUT}
+
+
+def test_operators_after_bodies_that_are_outside() -> None:
+    graph = loop()
+    outside = replace(INSIDE, bodies="outside")
+    assert edgemem.verify(replace(edgemem.plan(graph, target=outside)), graph) == ()
+    rows = [(record("x", 0, 0, 16, kind="input"), 0), (record("a", 0, 1, 16), 16), (record("o", 1, 1, 16), 32)]
+    forged = by_hand(graph, outside, [*rows, (record("y", 2, 2, 16, kind="output"), 32)])
+    assert messages(forged, graph) == ["'y' lies on the input 'o' (last)"]
 
 
 def test_bodies_that_are_outside_have_no_places() -> None:
@@ -165,15 +187,28 @@ def test_a_view_of_a_constant() -> None:
     assert edgemem.verify(by_hand(graph, RULES, GOOD), graph) == ()
 
 
-def test_a_view_is_where_its_input_is() -> None:
+@pytest.mark.parametrize("kind", ["Reshape", "Relu"])
+def test_a_view_or_a_result_in_place_is_where_its_input_is(kind: str) -> None:
     shape = (16,)
     tensors = tuple(tensor(n, shape) for n in "xaby")
-    ops = (Op("f", "Conv", (0,), (1,)), Op("g", "Reshape", (1,), (2,)), Op("h", "Conv", (2,), (3,)))
+    ops = (Op("f", "Conv", (0,), (1,)), Op("g", kind, (1,), (2,)), Op("h", "Conv", (2,), (3,)))
     graph = Graph("g", tensors, ops, (0,), (3,))
     same = [(record("a", 0, 2, 64, "a", "b"), 0)]
     assert edgemem.verify(by_hand(graph, RULES, same), graph) == ()
     moved = [(record("a", 0, 0, 64), 0), (record("b", 1, 2, 64), 16)]
     assert Cause.CLOBBERED_INPUT in found(by_hand(graph, RULES, moved), graph)
+
+
+@pytest.mark.parametrize("kind", ["Reshape", "Relu"])
+def test_the_first_output_alone_is_a_view_or_in_place(kind: str) -> None:
+    tensors = tuple(tensor(n) for n in "xabyz")
+    ops = (Op("f", "Conv", (0,), (1,)), Op("g", kind, (1,), (2, 4)), Op("h", "Conv", (2, 4), (3,)))
+    graph = Graph("g", tensors, ops, (0,), (3,))
+    for second, wrong in ((32, []), (0, ["'z' lies on the input 'a' (g)"])):
+        rows = [(record("a", 0, 0, 16), 0), (record("b", 1, 2, 16), 16), (record("z", 1, 2, 16), second)]
+        assert messages(by_hand(graph, RULES, rows), graph) == wrong
+    second_on_first = [(record("a", 0, 0, 16), 0), (record("b", 1, 2, 16), 0), (record("z", 1, 2, 16), 32)]
+    assert edgemem.verify(by_hand(graph, RULES, second_on_first), graph) == ()
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [((1,), (0,)), ((), (0,)), ((1, 2, 3), ()), ((1, 2, 3), (4,))], ids=str)
@@ -204,8 +239,8 @@ def test_rows_of_a_smaller_distance_than_the_kernels_need() -> None:
     assert honest.problem.overlap is not None
     (row,) = honest.problem.overlap.tolist()
     problem = Problem(list(honest.problem.records), overlap=[(row[0], row[1], row[2] - 1)], alignment=16)
-    messages = [v.message for v in edgemem.verify(replace(honest, problem=problem), graph)]
-    assert any("and the kernels need" in message for message in messages), messages
+    words = messages(replace(honest, problem=problem), graph)
+    assert any("and the kernels need" in message for message in words), words
     problem = Problem(list(honest.problem.records), overlap=[(row[0], row[1], row[2] + 16)], alignment=16)
     further = edgemem.verify(replace(honest, problem=problem), graph)
     assert Cause.NOT_PERMITTED not in {v.cause for v in further}
@@ -274,6 +309,30 @@ def test_a_texture_that_is_too_long_needs_another_target() -> None:
         honest, problem=Problem(kept), shared_objects=(plan,), target=replace(rules, texture_side=2, texel_row=1)
     )
     assert Cause.MISSING_TENSOR in found(forged, graph)
+
+
+def test_inputs_that_no_operator_reads_are_there_before_the_first() -> None:
+    """The caller may fill them in last, and then overwrites what lies on them."""
+    graph = replace(CONVS, tensors=(*CONVS.tensors, tensor("u")), inputs=(4, 0))
+    rest = [(record("x", 0, 0, 16, kind="input"), 0), *((r, at + 16) for r, at in GOOD), (record("y", 2, 2, 16), 48)]
+    for at, wrong in ((64, []), (0, ["before the first operator nothing is left of 'u', which 'x' overwrote (f)"])):
+        rows = [*rest, (record("u", 1, 1, 16, kind="input"), at)]
+        assert messages(by_hand(graph, INSIDE, rows), graph) == wrong
+
+
+def test_a_body_that_runs_again_writes_in_the_order_of_the_last_time() -> None:
+    """The result of the inner loop, `l.o`, is written before its body, which may overwrite it, and again after it."""
+    first, inner, last = loop().ops
+    body = Graph("l", (tensor("l.i"), tensor("l.o")), (replace(inner, inputs=(0,), outputs=(1,)),), (0,), (1,))
+    graph = replace(loop(), ops=(first, Op("loop", "Loop", (1,), (2,), (body,)), last))
+    honest = edgemem.plan(graph, target=RULES)
+    assert honest.best_offsets is not None
+    rows = list(zip(honest.problem.records, honest.best_offsets.offsets.tolist(), strict=True))
+    rest = [row for row in rows if row[0].name not in ("l.o", "b.t")]
+    rest += [(record("l.o", 5, 5, 16), 1024), (record("b.t", 3, 4, 16), 1024)]
+    for at, wrong in ((2048, []), (1024, ["'b.t' lies on the input 'b.i' (loop/l/while/body/f)"])):
+        planset = by_hand(graph, RULES, [*rest, (record("b.i", 2, 2, 16), at)])
+        assert messages(planset, graph) == wrong
 
 
 def test_a_graph_of_one_operator_ends_at_it() -> None:
@@ -419,10 +478,9 @@ def test_messages_name_what_objects_need() -> None:
     right = in_objects(CONVS, RULES, rows, (16, 16))  # type: ignore[arg-type]
     assert edgemem.verify(right, CONVS) == ()  # type: ignore[arg-type]
     small = in_objects(CONVS, RULES, rows, (8, 16))  # type: ignore[arg-type]
-    messages = {v.message for v in edgemem.verify(small, CONVS)}  # type: ignore[arg-type]
-    assert "object 0 is [8], its records need [16]" in messages
+    assert "object 0 is [8], its records need [16]" in messages(small, CONVS)  # type: ignore[arg-type]
     large = in_objects(CONVS, RULES, rows, (24, 16))  # type: ignore[arg-type]
-    assert "object 0 is [24], its records need only [16]" in {v.message for v in edgemem.verify(large, CONVS)}  # type: ignore[arg-type]
+    assert "object 0 is [24], its records need only [16]" in messages(large, CONVS)  # type: ignore[arg-type]
 
 
 def test_what_is_left_to_the_runtime_is_so_for_tensorflow_lite_micro_alone() -> None:
@@ -499,8 +557,8 @@ def test_messages_name_what_textures_need() -> None:
     graph = Graph("g", tensors, ops, (0,), (2,), "nhwc")
     honest = edgemem.plan(graph, target=target)
     plan = SharedObjectsPlan("hand", {}, np.zeros(1, np.int64), ((2, 11),), 22, optimal=False)
-    messages = {v.message for v in edgemem.verify(replace(honest, shared_objects=(plan,)), graph)}
-    assert "object 0 is [2, 11], its records need [2, 12]" in messages
+    forged = replace(honest, shared_objects=(plan,))
+    assert "object 0 is [2, 11], its records need [2, 12]" in messages(forged, graph)
 
 
 def test_the_first_tensor_of_a_graph_may_be_written_over_too() -> None:

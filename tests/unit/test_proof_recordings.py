@@ -70,3 +70,16 @@ def test_records_of_texels_are_no_requests(honest: PlanSet) -> None:
     assert Cause.RECORD_TOO_SMALL in {
         v.cause for v in edgemem.verify(replace(honest, problem=problem, offsets=(), bounds=lower_bounds(problem)))
     }
+
+
+def test_requests_of_a_program_share_no_bytes(honest: PlanSet) -> None:
+    """Whatever rows of the problem say: no one knows what the program's kernels read and write."""
+    first, second, third = honest.problem.records[:3]
+    rest = [replace(second, first_op=first.last_op, last_op=first.last_op), third]
+    for rows in ({"overlap": [(0, 1, 0)]}, {"within": [(0, 1, 0)]}):
+        problem = Problem([first, *rest], **rows)  # type: ignore[arg-type]
+        found = {v.message for v in edgemem.verify(replace(honest, problem=problem)) if v.cause is Cause.NOT_PERMITTED}
+        words = (
+            f"the plan lets {second.name!r} and {first.name!r} share bytes, and they are requests of a running program"
+        )
+        assert found == {words}, rows

@@ -39,6 +39,7 @@ def test_what_lies_in_no_region_of_its_own_lies_in_the_first() -> None:
 def test_each_region_has_an_alignment() -> None:
     assert causes([A, B], [16, 0], [0, 1], (48, 64)) == set()
     assert causes([A, B], [0, 16], [0, 1], (32, 80)) == {Cause.MISALIGNED}
+    assert causes([A, replace(B, size=1)], [0, 16], [0, 1], (32, 17)) == {Cause.MISALIGNED}
     # What has no bytes is nowhere.
     empty = UsageRecord("e", 0, 0, 0, regions=(0,))
     assert causes([A, B, empty], [0, 0, 16], [0, 1, 1], (32, 64)) == set()
@@ -84,6 +85,20 @@ def test_a_plan_has_no_more_regions_than_its_target() -> None:
     assert edgemem.verify(planned(BOARD, [0, 1], (32, 64))) == ()
     found = edgemem.verify(planned(replace(BOARD, regions=BOARD.regions[:1]), [0, 1], (32, 64)))
     assert {v.cause for v in found} == {Cause.WRONG_REGION}
+
+
+def test_what_has_no_bytes_is_in_no_bound_wherever_it_is_pinned() -> None:
+    problem = Problem([replace(A, regions=(0,)), B, UsageRecord("e", 0, 0, 0, offset=1024)], alignment=16)
+    plan = OffsetPlan("hand", {}, np.array([0, 32, 0]), 96, optimal=True)
+    assert edgemem.verify(PlanSet(problem, naive_size(problem), lower_bounds(problem), (plan,), ())) == ()
+
+
+def test_ranges_that_problem_and_target_reserve_are_joined() -> None:
+    problem = Problem([replace(A, size=16)], alignment=16, reserved=[(0, 16)])
+    target = Target("board", alignment=16, regions=(Region("sram", None, ((8, 32),)),))
+    plan = OffsetPlan("hand", {}, np.array([0]), 16, optimal=False)
+    found = edgemem.verify(PlanSet(problem, 16, lower_bounds(problem), (plan,), (), target=target))
+    assert "'a' at 0..16 is in the reserved range 0..32" in {v.message for v in found}
 
 
 def test_what_was_proved_cannot_be_changed() -> None:

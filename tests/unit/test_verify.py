@@ -52,6 +52,7 @@ def test_a_right_plan_is_right() -> None:
         (replace(GOOD, offsets=(_offsets(0, 16, 0, size=48),)), Cause.WRONG_SIZE),
         (replace(GOOD, offsets=(_offsets(0, 0, 0, size=16),)), Cause.BELOW_BOUND),
         (replace(GOOD, offsets=(_offsets(0, 16, 0, optimal=False),)), Cause.FALSE_OPTIMAL),
+        (replace(GOOD, shared_objects=(replace(_objects(0, 1, 0), optimal=False),)), Cause.FALSE_OPTIMAL),
         (replace(GOOD, shared_objects=(_objects(0, 0, 1),)), Cause.OBJECT_SHARED),
         (replace(GOOD, shared_objects=(_objects(0, 1),)), Cause.WRONG_LENGTH),
         (replace(GOOD, shared_objects=(_objects(0, 2, 0),)), Cause.NO_SUCH_OBJECT),
