@@ -52,8 +52,11 @@ def make_sdk(home: Path) -> Path:
 
 
 def write_toolchain(file: Path) -> None:
-    """A toolchain file for android/native: this machine's compiler with the JDK's jni.h, which the NDK has."""
+    """A toolchain file for android/native: this machine's compiler with the JDK's jni.h, which the NDK has.
+
+    -O1 compiles in a third of the time of the NDK's -O3.
+    """
     headers = Path(shutil.which("javac") or "").resolve().parents[1] / "include"
     flags = f"-isystem {headers} -isystem {headers}/linux"
-    text = f'set(CMAKE_CXX_COMPILER "{shutil.which("g++")}")\nset(CMAKE_CXX_FLAGS_INIT "{flags}")\n'
-    file.write_text(text, encoding="utf-8")
+    settings = {"COMPILER": shutil.which("g++"), "FLAGS_INIT": flags, "FLAGS_RELEASE": "-O1"}
+    file.write_text("".join(f'set(CMAKE_CXX_{name} "{value}")\n' for name, value in settings.items()), "utf-8")

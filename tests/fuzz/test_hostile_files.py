@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import extent
 from tests.fuzz.hostile_files import KINDS, make_case
 
 pytest.importorskip("onnxruntime")
@@ -20,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(
     ("cases", "first"),
-    [(len(KINDS), 45), pytest.param(1000 if extent.exhaustive else 4 * len(KINDS), 1000, marks=pytest.mark.full)],
+    [(len(KINDS), 45), pytest.param(1000, 1000, marks=pytest.mark.exhaustive)],
     ids=["some", "many"],
 )
 def test_commands_answer_hostile_files_with_one_line(cases: int, first: int) -> None:

@@ -270,6 +270,7 @@ def test_a_wrong_plan_in_a_right_package_is_the_plans_fault(apk: Path, tmp_path:
     assert result.exit_code == 4, result.output
 
 
+@pytest.mark.exhaustive
 def test_a_key_of_ones_own_signs(kit: Kit, tmp_path: Path) -> None:
     key = tmp_path / "key.p12"
     run_tool(

@@ -94,7 +94,7 @@ def test_measure_prints_a_line_a_configuration(model: Path) -> None:
     assert named["edgemem"]["activation"] <= named["tuned"]["activation"] <= named["default"]["activation"]
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 def test_measure_fits_a_terminal(model: Path) -> None:
     text = edgemem("measure", model, "--rounds", 1, "--repeats", 1, "--processes", 2).output
     assert "PSS of 2" in text
@@ -104,7 +104,7 @@ def test_measure_fits_a_terminal(model: Path) -> None:
         assert len(lines) == 3, text  # plan, process, time
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 def test_measure_takes_several_files_of_an_input(model: Path, tmp_path: Path) -> None:
     (entry,) = onnx.load(model).graph.input
     shape = [d.dim_value or 1 for d in entry.type.tensor_type.shape.dim]

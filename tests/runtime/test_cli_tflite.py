@@ -45,7 +45,7 @@ def test_one_file_runs_as_before(name: str, runtime: str, tmp_path: Path) -> Non
     assert "identical to a plain run" in done.output
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 def test_the_smallest_arena_of_pose_landmark_lite_falls_by_a_fifth(tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     name = "mp_pose_landmark_lite"
@@ -108,7 +108,7 @@ def test_what_litert_takes_names_the_plan(tmp_path: Path) -> None:
     assert "--target litert" in made["plan"]
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 def test_measure_compares_two_files_in_eighty_columns(tmp_path: Path) -> None:
     ours = planned("tflm_sine_float", tmp_path, "--target", "litert")
     done = edgemem("measure", ours, "--against", fetch("tflm_sine_float"), "--repeats", 1, "--rounds", 1, "--xnnpack")

@@ -40,7 +40,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "litert"
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes are forked")
 def test_any_two_fields_that_change_places_are_found() -> None:
     command = [sys.executable, "-m", "tests.runtime.litert_permutations"]

@@ -83,7 +83,7 @@ def test_a_chain_whose_memory_is_known(tmp_path: Path) -> None:
             assert 0 < row.anonymous < row.resident
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 def test_mobilenet_v2(tmp_path: Path) -> None:
     path = tmp_path / "mobilenet_v2.onnx"
     onnx.save(build("mobilenet_v2"), path)
@@ -220,7 +220,7 @@ def test_times_are_compared_by_runs_that_alternate(tmp_path: Path) -> None:
     assert alone.latency_ms is not None
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 def test_the_command_prints_intervals_of_processor_time(tmp_path: Path) -> None:
     path = chain(tmp_path / "chain.onnx", [16, 64, 8])
     arguments = ["measure", str(path), "--repeats", "6", "--rounds", "1"]

@@ -169,7 +169,7 @@ print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.st
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_fit_counts_all_of_mapped_weights_and_says_for_whom_it_holds(tmp_path: Path) -> None:
     """Which rows of the table of tokens are read depends on the tokens; a step at most a page apart reads all."""
-    vocabulary = 16_384
+    vocabulary = 4096
     sizes = Sizes(layers=2, heads=8, groups=4, width=64, vocabulary=vocabulary, positions=2048)
     onnx.save(decoder(sizes=sizes), tmp_path / "d.onnx")
     made = run(

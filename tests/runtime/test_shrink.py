@@ -77,7 +77,7 @@ def test_micro_takes_what_was_said_to_the_byte(small: Path, kernels: str | None,
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["mp_iris_landmark", "mp_face_detection_short", "mww_okay_nabu"])
+@pytest.mark.parametrize("name", ["mww_okay_nabu", "mp_iris_landmark", "mp_face_detection_short"])
 def test_real_tflite_models(name: str, tmp_path: Path) -> None:
     """The head is the plan's to the byte, and the tail near what was predicted before the runtime was asked."""
     pytest.importorskip("tflite_micro")
@@ -121,6 +121,7 @@ def test_sessions_take_what_was_said_to_the_byte(network: Path, share: float, tm
         assert session.memory_report.planned == made.chosen.memory
 
 
+@pytest.mark.full
 def test_identical_means_every_bit(network: Path) -> None:
     pytest.importorskip("onnxruntime")
     made = edgemem.shrink(network, outputs="identical", max_macs=1.02)
@@ -181,7 +182,7 @@ def test_a_pass_that_computes_something_else_is_caught(
         edgemem.shrink(small, steps="stream=0:5:2")
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 def test_a_shrunk_tflite_file_is_where_the_next_shrink_starts(small: Path, tmp_path: Path) -> None:
     """It takes no more than it took, keeps its outputs, and says what was done and what else would help."""
     pytest.importorskip("tflite_micro")
@@ -259,6 +260,7 @@ def test_a_model_that_a_session_runs_in_less_than_its_plan_stays_as_it_is(tmp_pa
     assert edgemem.shrink(path).chosen.memory <= made.chosen.memory
 
 
+@pytest.mark.full
 def test_a_plan_that_litert_does_not_run_is_not_taken(tmp_path: Path) -> None:
     """LiteRT keeps the branches of an If elsewhere; a budget that its plan meets is not met by the runtime."""
     pytest.importorskip("ai_edge_litert")
@@ -270,6 +272,7 @@ def test_a_plan_that_litert_does_not_run_is_not_taken(tmp_path: Path) -> None:
         edgemem.shrink(path, budget=128)
 
 
+@pytest.mark.full
 def test_each_step_says_what_it_did(small: Path) -> None:
     """The lower bounds begin with that of the model, end with that of the chosen one, and stand in notebooks, too."""
     pytest.importorskip("tflite_micro")
@@ -283,6 +286,7 @@ def test_each_step_says_what_it_did(small: Path) -> None:
     assert f"{made.steps[-1].after:,}" in made._repr_html_()
 
 
+@pytest.mark.exhaustive
 def test_litert_runs_what_its_arena_holds_with_inputs_released(tmp_path: Path) -> None:
     """Where TensorFlow Lite Micro and LiteRT as it is need more, an arena that uses the memory of inputs again."""
     pytest.importorskip("ai_edge_litert")

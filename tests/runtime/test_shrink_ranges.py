@@ -131,7 +131,7 @@ def sentences(batch: int, sequence: int) -> Feeds:
     return {"ids": np.random.default_rng(100 * batch + sequence).integers(0, VOCABULARY, (batch, sequence))}
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive
 def test_heads_of_attention_run_in_parts_for_any_number_of_sentences_and_words(tmp_path: Path) -> None:
     path, out = encoder(tmp_path / "encoder.onnx", layers=1, width=32), tmp_path / "out.onnx"
     found = edgemem.shrink(path, dims={"batch": "1..2", "sequence": 160}).chosen.text

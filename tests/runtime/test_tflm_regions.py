@@ -75,6 +75,7 @@ def test_head_and_tail_go_where_they_fit_and_sources_have_both(tmp_path: Path) -
     compile_all(out)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("tail_apart", [False, True])
 def test_models_that_share_an_arena_have_no_regions(tail_apart: bool, tmp_path: Path) -> None:
     sizes = micro_sizes(model().graph(), {}, build_of(BUILT_IN["tflm"]))
