@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Feeds", "complete_feeds", "make_feeds", "random_values", "resolve", "sized_by"]
+__all__ = ["Feeds", "can_make", "complete_feeds", "make_feeds", "random_values", "resolve", "sized_by"]
 
 Feeds = dict[str, "NDArray[Any]"]
 
@@ -81,6 +81,15 @@ def sized_by(
         if None in declared:
             shapes[name] = value.shape
     return replace(bindings, dims=dims, input_shapes=shapes)
+
+
+def can_make(dtype: str) -> bool:
+    """Whether `random_values` has values of a dtype."""
+    try:
+        random_values(dtype, (), np.random.default_rng(0))
+    except UnsupportedError:
+        return False
+    return True
 
 
 def random_values(dtype: str | np.dtype[Any] | type, shape: Sequence[int], rng: np.random.Generator) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -72,6 +72,22 @@ def test_a_recording_of_given_values_that_fails_is_an_error(model: Path) -> None
     said = run("plan", model, "--input", f"s={model.with_name('s.npy')}", "-o", planned, code=1)
     assert "ONNX Runtime cannot run" in said
     assert not planned.exists()
+
+
+def test_strings_that_are_given_are_in_each_recorded_run(tmp_path: Path) -> None:
+    """No other values of them can be made, and nobody is asked for those that are there."""
+    keys = [f"w{k}" for k in range(4)]
+    values: dict[str, Any] = {"keys_strings": keys, "values_floats": [0.0, 1.0, 2.0, 3.0], "domain": "ai.onnx.ml"}
+    nodes = [helper.make_node("LabelEncoder", ["s"], ["ids"], **values), helper.make_node("Exp", ["ids"], ["y"])]
+    texts = helper.make_tensor_value_info("s", onnx.TensorProto.STRING, ["n"])
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n"])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    graph = helper.make_graph(nodes, "g", [texts], [result])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx")
+    np.save(tmp_path / "s.npy", np.array(keys * 100))
+    planned = tmp_path / "p.onnx"
+    run("plan", tmp_path / "m.onnx", "--input", f"s={tmp_path / 's.npy'}", "-o", planned)
+    assert [p.recording is not None for p in plans_in(planned.read_bytes())] == [False, True]
 
 
 def test_size_names_no_option_that_it_lacks(tmp_path: Path) -> None:

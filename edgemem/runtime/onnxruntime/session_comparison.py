@@ -16,7 +16,7 @@ from edgemem.errors import ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.ranges import samples_of
 from edgemem.runtime.differences import compare_values
-from edgemem.runtime.feeds import complete_feeds, make_feeds
+from edgemem.runtime.feeds import can_make, complete_feeds, make_feeds
 from edgemem.runtime.onnxruntime.baked_file import (
     LEVELS,
     bind_dimensions,
@@ -187,11 +187,18 @@ class OriginalRuns:
 def requests_of(
     content: bytes, folder: Path, bindings: Bindings | None, feeds: Mapping[str, NDArray[Any]] | None
 ) -> Requests:
-    """Inputs of the runs that compare models: those given, and made-up ones. Raises UnknownShapeError."""
+    """Inputs of the runs that compare models: those given, and made-up ones. Raises UnknownShapeError.
+
+    An input for which no values can be made, such as strings, has the given ones in each run; over a range of sizes
+    the given ones are then all.
+    """
     forms = onnx_editor().parts(content, folder).input_forms()
     given = [complete_feeds(forms, feeds, bindings)] if feeds else []
+    kept = {name: value for name, value in (feeds or {}).items() if name in forms and not can_make(forms[name][0])}
     if bindings is None or not bindings.ranges:
-        return given + [make_feeds(forms, bindings, seed=seed) for seed in range(_RUNS - len(given))]
+        return given + [complete_feeds(forms, kept, bindings, seed=seed) for seed in range(_RUNS - len(given))]
+    if kept:
+        return given
     points = samples_of(bindings.dims, bindings.ranges)
     made = [make_feeds(forms, Bindings(dims, bindings.input_shapes), seed=k) for k, dims in enumerate(points)]
     return [*made, *given]
