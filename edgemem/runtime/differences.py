@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_UP, Context
 from typing import Any
 
 import numpy as np
 
 from edgemem.errors import UnsupportedError
 
-__all__ = ["compare_values", "same"]
+__all__ = ["at_most", "compare_values", "same"]
 
 
 def compare_values(here: Any, there: Any) -> tuple[bool, float]:
@@ -31,6 +32,11 @@ def compare_values(here: Any, there: Any) -> tuple[bool, float]:
     apart = not np.array_equal(a[~both], b[~both], equal_nan=True)
     scale = float(max(np.abs(a[both]).max(initial=0.0), np.abs(b[both]).max(initial=0.0))) or 1.0
     return False, float("inf") if apart else float(np.abs(a[both] - b[both]).max(initial=0.0)) / scale
+
+
+def at_most(difference: float) -> str:
+    """A difference as text of one digit, which is rounded up: the text is no less than the difference."""
+    return f"{float(Context(prec=1, rounding=ROUND_UP).create_decimal_from_float(difference)):.1g}"
 
 
 def same(a: Any, b: Any) -> bool:

@@ -25,7 +25,7 @@ from edgemem.model.macs import count_macs
 from edgemem.model.ranges import points_of
 from edgemem.records.micro_builds import INSTALLED
 from edgemem.records.micro_tail import predicted_tail
-from edgemem.runtime.differences import compare_values, same
+from edgemem.runtime.differences import at_most, compare_values, same
 from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.litert.memory import InterpreterMemory
@@ -162,13 +162,13 @@ def _in_onnxruntime(
             raise PassError(f"{candidate.text}: {beside}, compared with level {level}; all its steps keep every bit")
         is_kept = beside.is_identical
     refusal = ""
-    apart = f"differ by at most {found.largest:.1g} in {found.runs} runs"
+    apart = f"differ by at most {at_most(found.largest)} in {found.runs} runs"
     if found.is_identical:
         outputs = IDENTICAL
     elif rule == "identical" and note is not None and is_kept:
         outputs = f"{apart} from a default session's, and not from those of level {level}"
     else:
-        outputs = f"{apart}, ONNX Runtime's levels by {found.levels:.1g}"
+        outputs = f"{apart}, ONNX Runtime's levels by {at_most(found.levels)}"
         is_near = rule == "as-runtime" and found.largest <= found.levels < inf
         levels = f"ONNX Runtime's levels by {found.levels:.2g} from each other"
         refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}, and {levels}"
@@ -233,7 +233,9 @@ def _in_litert(
         raise PassError(f"{candidate.text}: outputs in LiteRT differ by {largest:.2g} of their largest element")
     latency = after["seconds"] / max(today["seconds"], 1e-9)
     outputs = (
-        IDENTICAL if is_same else f"differ by at most {largest:.1g}: LiteRT's float kernels compute in blocks of rows"
+        IDENTICAL
+        if is_same
+        else f"differ by at most {at_most(largest)}: LiteRT's float kernels compute in blocks of rows"
     )
     refusal = "" if is_same or rule == "close" else f"{candidate.text}: outputs {outputs}"
     runtime = f"ai-edge-litert {version('ai-edge-litert')}"
