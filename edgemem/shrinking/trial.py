@@ -32,7 +32,7 @@ from edgemem.runtime.litert.memory import InterpreterMemory
 from edgemem.runtime.litert.process import ask_litert
 from edgemem.runtime.memory import report_from
 from edgemem.runtime.onnxruntime.baked_file import baked_note, onnxruntime
-from edgemem.runtime.onnxruntime.file_recording import add_recording
+from edgemem.runtime.onnxruntime.file_recording import add_recording, breaks_rules
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.tflite_file import TfliteModel
@@ -102,8 +102,9 @@ def try_candidate(
         runs: gives those of the original in ONNX Runtime.
 
     Where the runtime is not installed, or cannot run one of the two, the candidate says so and is taken as it is: every
-    pass guarantees its outputs by construction. Raises PassError where one breaks that guarantee, and UnsupportedError
-    for a size in a range at which ONNX Runtime does not stay inside the plan.
+    pass guarantees its outputs by construction. Raises PassError where one breaks that guarantee, UnsupportedError for
+    a size in a range at which ONNX Runtime does not stay inside the plan, and ModelError where ONNX Runtime refuses the
+    original by the rules of its operators' shapes and types.
     """
     try:
         if ".onnx" in original.suffixes:
@@ -177,7 +178,12 @@ def _in_onnxruntime(
 
 
 def _failed(candidate: Candidate, error: EdgememError, *, can_run: bool) -> Trial:
-    """What comes of a candidate that its runtime did not run: it is refused where the original runs."""
+    """What comes of a candidate that its runtime did not run: it is refused where the original runs.
+
+    Raises the error where the original does not run either, because it breaks the rules of its operators.
+    """
+    if not can_run and breaks_rules(error):
+        raise error
     why = str(error).splitlines()[0]
     refusal = f"{candidate.text}: it does not run: {why}" if can_run and candidate.steps else ""
     return Trial(replace(candidate, outputs=f"not run: {why}"), refusal)

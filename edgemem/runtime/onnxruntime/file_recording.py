@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from edgemem.plans import PlanSet
 
-__all__ = ["add_recording", "add_recording_if_possible"]
+__all__ = ["add_recording", "add_recording_if_possible", "breaks_rules"]
 
 _MOST_BYTES: Final = 1 << 30  # of a model's files, or of an arena, that is recorded without being asked for
 _INVALID: Final = re.compile(
@@ -114,9 +114,14 @@ def add_recording_if_possible(
     try:
         return add_recording(planned, feeds or None, bindings=bindings, threads=threads), ""
     except EdgememError as e:
-        if feeds or (isinstance(e, ModelError) and _INVALID.search(str(e))):
+        if feeds or breaks_rules(e):
             raise
         return (), str(e)
+
+
+def breaks_rules(error: EdgememError) -> bool:
+    """Whether ONNX Runtime refused the model itself: by the rules of its operators' shapes and types."""
+    return isinstance(error, ModelError) and _INVALID.search(str(error)) is not None
 
 
 def _why_not(planned: Path, planset: PlanSet) -> str:
