@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.commands.onnx_file import read_onnx
 from edgemem.errors import BudgetExceededError, MissingDependencyError, RuntimeBindError, error_named
 from edgemem.formats import onnx_editor
+from edgemem.runtime.onnxruntime.baked_file import check_name
 from edgemem.runtime.onnxruntime.file import (
     BAKED_KEY,
     has_blocked_layout,
@@ -82,10 +83,11 @@ class ServedFile:
         MissingDependencyError: onnxruntime is not installed. It is not imported: what this process has of its pages
             would count as shared with those that are measured.
         RuntimeBindError: its graph was optimised elsewhere (`check_place`).
-        ModelError: the file cannot be read.
+        ModelError: the file cannot be read, or ONNX Runtime takes no file of such a name.
     """
 
     def __init__(self, path: Path, command: str) -> None:
+        check_name(path)
         self._path, self._data = path, read_onnx(path, command)
         if find_spec("onnxruntime") is None:
             raise MissingDependencyError("onnxruntime", purpose="running an ONNX model")

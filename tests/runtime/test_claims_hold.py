@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -223,6 +225,24 @@ def test_a_model_against_the_rules_of_shapes_is_refused(command: str, tmp_path: 
     assert done.exit_code == 1
     assert "Incompatible dimensions" in done.output
     assert not out.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_file_whose_name_is_no_text_runs_nowhere(tmp_path: Path) -> None:
+    """ONNX Runtime's module does not take the name; `plan` ended in its TypeError after it had written the file."""
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 64]) for n in "xy")
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Exp", ["a"], ["y"])]
+    imports = [helper.make_opsetid("", 17)]
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=imports, ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    planned = tmp_path / os.fsdecode(b"p\xff.onnx")
+    done = call("plan", tmp_path / "m.onnx", "-o", planned)
+    assert done.exit_code == 0, done.output
+    assert "no executor runs this plan as it is" in done.output
+    for command in ("run", "size", "measure"):
+        done = call(command, planned)
+        assert done.exit_code == 1
+        assert "takes no file whose name is no UTF-8" in done.output
 
 
 def test_alias_rules_that_an_executor_does_not_keep_are_refused(tmp_path: Path) -> None:

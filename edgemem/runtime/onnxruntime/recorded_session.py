@@ -10,7 +10,7 @@ import numpy as np
 from edgemem.errors import EdgememError, MissingDependencyError, ModelError, RuntimeBindError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds, resolve
-from edgemem.runtime.onnxruntime.baked_file import LEVELS, onnxruntime, quiet_options, runtime_errors
+from edgemem.runtime.onnxruntime.baked_file import LEVELS, check_name, onnxruntime, quiet_options, runtime_errors
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.session import InferenceSession
 
@@ -39,6 +39,10 @@ def trial_refusal(file: Path) -> str:
     ONNX Runtime may order the operators of a graph anew whenever it loads it. Also "" if ONNX Runtime is not installed,
     no inputs can be made up, or the file is too large to be run once more.
     """
+    try:
+        check_name(file)
+    except ModelError as e:
+        return str(e)
     try:
         data = file.read_bytes()
         made = next((p.recording for p in plans_in(data) if p.recording is not None), None)
