@@ -52,6 +52,18 @@ def test_hints_name_packages_as_the_extras_do() -> None:
 
 
 @needs_checkout
+def test_what_hosted_ci_runs_stands_at_a_commit_or_a_version() -> None:
+    """A tag can be moved to other code, which would then build and publish."""
+    for file in (ROOT / ".github/workflows").glob("*.yml"):
+        text = file.read_text(encoding="utf-8")
+        for action in re.findall(r"uses: (\S+)", text):
+            assert re.search(r"@[0-9a-f]{40}$", action), f"{file.name}: {action}"
+        for packages in re.findall(r"pip install ([\w= .-]+)$", text, re.MULTILINE):
+            named = [word for word in packages.split() if not word.startswith("-")]
+            assert all("==" in word for word in named), f"{file.name}: {packages}"
+
+
+@needs_checkout
 def test_no_text_tells_users_to_install_what_is_not_there() -> None:
     texts = [
         *(ROOT / "edgemem").rglob("*.py"),
