@@ -11,6 +11,7 @@ from torch.fx import Graph, GraphModule
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.torch.lstm import LSTM_LAYER, run_lstm_layer
 from edgemem.torch.step_inputs import bind
+from edgemem.torch.surroundings import KeptCasts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -72,6 +73,7 @@ class TrainingStep:
         """Called by `reorder`."""
         self.module = module
         self._program = program
+        self._casts = KeptCasts()
 
     def __call__(
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, batch: Sequence[Any]
@@ -91,6 +93,7 @@ class TrainingStep:
         """
         parameters = dict(model.named_parameters())
         self._program.surroundings.check(model)
+        self._casts.check(updates=optimizer is not None)
         with torch.no_grad():
             values = bind(self._program, parameters, dict(model.named_buffers()), optimizer, batch)
             loss, *gradients = self.module(*values)

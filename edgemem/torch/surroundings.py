@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Part = tuple[str, tuple[tuple[str, Any], ...]]
 
-__all__ = ["Surroundings", "describe", "difference", "find_hook", "generators_of"]
+__all__ = ["KeptCasts", "Surroundings", "describe", "difference", "find_hook", "generators_of"]
 
 _HOOKS: Final = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 _GLOBAL_HOOKS: Final = tuple(f"_global{name}" for name in _HOOKS)
@@ -62,6 +62,40 @@ class Surroundings:
             raise RuntimeBindError(
                 f"the step is not what was captured: {differs}; capture the step again, or call it as it was captured"
             )
+
+
+class KeptCasts:
+    """Whether autocast still has casts of parameters from before the last update, with which PyTorch would compute.
+
+    It keeps the casts of leaf tensors until the outermost `autocast` ends. One of our own shows whether that has ended:
+    its cast is then another tensor.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was updated yet."""
+        self._leaves: dict[str, torch.Tensor] = {}
+        self._before: list[torch.Tensor] = []
+
+    def check(self, *, updates: bool) -> None:
+        """Raise RuntimeBindError if they are kept; note those of now where the step `updates` parameters."""
+        now = [self._cast(kind) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+        if {cast.data_ptr() for cast in now} & {cast.data_ptr() for cast in self._before}:
+            raise RuntimeBindError(
+                "a step before this one has updated parameters within the same torch.autocast, which keeps their "
+                "casts, so that PyTorch would compute with old ones: enter autocast for each step, or give it "
+                "cache_enabled=False"
+            )
+        if updates:
+            self._before = now
+
+    def _cast(self, kind: str) -> torch.Tensor:
+        with torch.enable_grad():
+            if kind not in self._leaves:
+                self._leaves[kind] = torch.zeros(1, 1, device=kind, dtype=torch.float32, requires_grad=True)
+            leaf = self._leaves[kind]
+            product = torch.mm(leaf, leaf)
+        cast: torch.Tensor = product.grad_fn._saved_self  # type: ignore[union-attr]  # noqa: SLF001
+        return cast
 
 
 def find_hook(parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional  # noqa: E402
 
 import edgemem.torch  # noqa: E402
+from edgemem.errors import RuntimeBindError  # noqa: E402
 from edgemem.schedule.order import find_order  # noqa: E402
 from edgemem.schedule.peak import peak_of  # noqa: E402
 from edgemem.targets import BUILT_IN  # noqa: E402
@@ -133,3 +135,42 @@ def test_without_an_optimizer_the_step_leaves_the_gradients(name: str) -> None:
         torch.manual_seed(k)
         step(twin, None, batch)
     assert bits(p.grad for p in twin.parameters()) == bits(p.grad for p in model.parameters())
+
+
+def _losses(model: Any, optimizer: Any, step: Any, *, apart: bool, **options: Any) -> list[bytes]:
+    """Two steps, each in an autocast of its own or both in one."""
+    batch = torch.randn(4, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 1])
+    losses = []
+    with nullcontext() if apart else torch.autocast("cpu", torch.bfloat16, **options):
+        for _ in range(2):
+            with torch.autocast("cpu", torch.bfloat16, **options):
+                losses.append(step(model, optimizer, batch))
+    return bits(losses)
+
+
+def _cast_step(optimizer: bool) -> tuple[Any, Any, Any]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    updates = torch.optim.SGD(model.parameters(), 0.5) if optimizer else None
+    batch = torch.randn(4, 8), torch.tensor([0, 1, 2, 1])
+    with torch.autocast("cpu", torch.bfloat16):
+        graph = edgemem.torch.capture(model, functional.cross_entropy, batch, updates)
+    return model, updates, edgemem.torch.reorder(graph)
+
+
+def test_steps_within_one_autocast_compute_with_old_casts_in_pytorch_and_are_refused() -> None:
+    model, optimizer, step = _cast_step(optimizer=True)
+    other = copy.deepcopy(model)
+    right = _losses(other, torch.optim.SGD(other.parameters(), 0.5), eager, apart=True)
+    assert _losses(model, optimizer, step, apart=True) == right
+    other = copy.deepcopy(_cast_step(optimizer=True)[0])
+    assert _losses(other, torch.optim.SGD(other.parameters(), 0.5), eager, apart=False) != right
+    with pytest.raises(RuntimeBindError, match="enter autocast for each step"):
+        _losses(*_cast_step(optimizer=True), apart=False)
+    assert _losses(*_cast_step(optimizer=True), apart=False, cache_enabled=False) == right
+
+
+def test_steps_within_one_autocast_that_update_nothing_are_not_refused() -> None:
+    model, _, step = _cast_step(optimizer=False)
+    first, second = _losses(model, None, step, apart=False)
+    assert first == second

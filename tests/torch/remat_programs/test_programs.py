@@ -16,6 +16,7 @@ from tests.torch.remat_programs.judge import EVERYTHING, SHARES, Subject
 SETTINGS = (*SHARES, EVERYTHING)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("_one_thread", "_steady_costs")
 @pytest.mark.parametrize(("place", "name"), list(enumerate(families.load())), ids=families.load())
 def test_same_or_refused(place: int, name: str) -> None:
