@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from edgemem.records.problem import Problem
-from tests.bench.planners.puzzles import pinwheels
 from tests.random_onnx import random_model
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["HOSTILE", "hard_problem", "save_hostile", "save_random"]
+__all__ = ["HOSTILE", "save_hostile", "save_random"]
 
 HOSTILE = 10  # models
 
@@ -25,13 +22,6 @@ def save_random(folder: Path, count: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for seed in range(count):
         onnx.save(random_model(seed), folder / f"random{seed:03}.onnx")
-
-
-def hard_problem(seed: int) -> Problem:
-    """A puzzle of 253 pieces, each cut smaller by up to a tenth: quick searches end above the bound, each elsewhere."""
-    whole = pinwheels(250, seed)
-    shares = 1 - 0.1 * np.random.default_rng(seed).random(len(whole))
-    return Problem.from_arrays(whole.first_op, whole.last_op, (whole.size * shares).astype(np.int64))
 
 
 def save_hostile(folder: Path) -> None:

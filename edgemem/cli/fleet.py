@@ -26,13 +26,10 @@ __all__ = ["FleetCommand"]
 
 _MODELS: Final = (".onnx", ".tflite")
 _SWEPT: Final = ("dims", "target", "budget")  # options whose values may be several
-_RACED: Final = ("auto", "search")  # strategies of a race that names none; no worse than the command without it
-_LIMITS: Final = ("effort", "time_limit")  # options of searches, which other strategies refuse
-_ONE_RACE: Final = "--seeds races for one model and one point of a sweep, or gives rows: -o RESULTS.csv"
 _LIMIT_S: Final = 3600.0
 
 
-def _options(*, has_output: bool, has_seeds: bool) -> list[click.Parameter]:
+def _options(*, has_output: bool) -> list[click.Parameter]:
     more: dict[str, Any] = {"expose_value": False}
     made: list[click.Parameter] = [
         click.Option(
@@ -64,12 +61,6 @@ def _options(*, has_output: bool, has_seeds: bool) -> list[click.Parameter]:
     ]
     if not has_output:
         made.insert(0, click.Option(["-o", "--output"], metavar="RESULTS", help="Write a row a model.", **more))
-    if has_seeds:
-        seeds = (
-            "Race each --strategy (auto and search), those that take a seed with each of 1 to N, --jobs or all "
-            "workers at once; the smallest plan wins, then the first."
-        )
-        made.append(click.Option(["--seeds"], type=click.IntRange(1, 100_000), metavar="N", help=seeds, **more))
     return made
 
 
@@ -115,21 +106,19 @@ class FleetCommand(FileCommand):
         suffixes: Sequence[str] = _MODELS,
         alone: Sequence[str] = (),
         is_pure: bool = True,
-        has_seeds: bool = False,
         **options: Any,
     ) -> None:
         """A command of click.
 
         `doing` and `done` say what becomes of a model, such as `planning` and `planned`; a folder is searched for files
         with these `suffixes`, in lower case; parameters named in `alone` belong to one model; the row of a command that
-        `is_pure` depends on the model and the options alone, and is cached. One that `has_seeds` has
-        --strategy, and --seeds for it.
+        `is_pure` depends on the model and the options alone, and is cached.
         """
         super().__init__(*arguments, **options)
         self.doing, self.done, self.suffixes, self.is_pure = doing, done, suffixes, is_pure
         self._alone = alone
         self._has_output = any(p.name == "output" for p in self.params)
-        own = _options(has_output=self._has_output, has_seeds=has_seeds)
+        own = _options(has_output=self._has_output)
         self._own = {p.name or "": p for p in own}
         self.params += own
 
@@ -172,7 +161,6 @@ class FleetCommand(FileCommand):
         for _, arguments in points:  # errors of usage come before any model is worked on
             super().parse_args(click.Context(self, ctx.parent, ctx.info_name), [*arguments, "--", "model"])
         values = {name: param.process_value(ctx, given.get(name)) for name, param in self._own.items()}
-        points = _raced(points, values["seeds"]) if values.get("seeds") else points
         return _Run(sources, points, output, values, run.as_json)
 
     def _check(self, run: _Run, given: Mapping[str, Any]) -> None:
@@ -182,8 +170,6 @@ class FleetCommand(FileCommand):
         for param in self.params:
             if param.name in self._alone and given.get(param.name):
                 raise click.UsageError(f"{param.opts[0]} belongs to one model, and several are given")
-        if given.get("seeds") and run.results is None and len(run.points) > 1:
-            raise click.UsageError(_ONE_RACE)
         if run.output is None or run.results is not None:
             return
         if not self._has_output or is_url(run.output):
@@ -221,22 +207,20 @@ class FleetCommand(FileCommand):
 
     def _run_all(self, ctx: click.Context, run: _Run) -> Any:
         from edgemem.cli.fleet_view import FleetView
-        from edgemem.fleet.executors import rows_of, workers_of
+        from edgemem.fleet.executors import open_executor, rows_of
         from edgemem.fleet.results import check_writable, write_results
         from edgemem.fleet.sources import find_sources
 
         if run.results is not None:
             check_writable(run.results)
-        elif run.values.get("seeds"):
-            return self._race(ctx, run)
         folder = Path(run.output) if run.output is not None and run.results is None else None
         sources = find_sources(run.sources, self.suffixes, folder)
         outputs = _output_files(sources, folder) if folder is not None else {}
         tasks, rows = self._tasks(run, sources, outputs)
         with FleetView(self.name or "", self.doing, self.done, rows) as view:
             if tasks:
-                with workers_of(run.values["jobs"] or 1, run.values["scheduler"]) as workers:
-                    for number, row in rows_of([task for _, task in tasks], workers):
+                with open_executor(run.values["jobs"] or 1, run.values["scheduler"]) as executor:
+                    for number, row in rows_of([task for _, task in tasks], executor):
                         rows[tasks[number][0]] = row
                         view.show(row)
         made = [row for row in rows if row is not None]
@@ -247,26 +231,6 @@ class FleetCommand(FileCommand):
         else:
             view.print_table(made, run.shown_output, is_short=run.results is not None)
         return ctx.exit(max((row.code for row in made), default=0))
-
-    def _race(self, ctx: click.Context, run: _Run) -> Any:
-        """Run the command by itself with the strategy that wins."""
-        from edgemem.cli.fleet_view import FleetView
-        from edgemem.fleet.executors import workers_of
-        from edgemem.fleet.race import race
-        from edgemem.fleet.sources import find_sources
-
-        sources = find_sources(run.sources, self.suffixes)
-        tasks, rows = self._tasks(run, sources, {})
-        if len(sources) != 1 or not tasks:
-            raise click.UsageError(_ONE_RACE)
-        workers = workers_of(run.values["jobs"] or 1, run.values["scheduler"])
-        with FleetView(self.name or "", self.doing, self.done, rows) as view, workers as there:
-            number = race([task for _, task in tasks], there, view.show)
-        output = ["-o", run.output] if run.output is not None else []
-        more = [*output, *(["--json"] if run.as_json else []), "--", run.sources[0]]
-        with click.Context(self, ctx.parent, ctx.info_name) as won:
-            super().parse_args(won, [*run.points[number][1], *more])
-            return super().invoke(won)
 
     def _tasks(
         self, run: _Run, sources: Sequence[FleetModel], outputs: Mapping[str, Path]
@@ -309,40 +273,6 @@ class FleetCommand(FileCommand):
         if given is None:
             return str(cache_folder("fleet") or "")
         return "" if given == "none" else given if is_url(given) else str(Path(given).absolute())
-
-
-def _raced(points: tuple[tuple[str, tuple[str, ...]], ...], seeds: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Each point with each strategy that it names, or _RACED; one that takes a seed with each of 1 to `seeds`.
-
-    Raises UsageError for strategies of both families, whose sizes cannot be compared, and UnknownStrategyError.
-    """
-    from edgemem.planning.choice import choices
-
-    made = []
-    for label, arguments in points:
-        families = set()
-        for text in _values(arguments, "--strategy") or _RACED:
-            named = choices(text)  # none for auto
-            families.add(not named or any(c.strategy.family == "offsets" for c in named))
-            foreign = [o for o in _LIMITS if named and not any(o in c.strategy.options for c in named)]
-            rest = _without(arguments, ["--strategy", *(f"--{o.replace('_', '-')}" for o in foreign)])
-            has_seeds = named and all("seed" in c.strategy.options.keys() - c.options.keys() for c in named)
-            for seed in range(1, seeds + 1) if has_seeds else (0,):
-                strategy = f"{text}{',' if ':' in text else ':'}seed={seed}" if seed else text
-                made.append((f"{label} -s {strategy}".lstrip(), (*rest, "--strategy", strategy)))
-        if len(families) > 1:
-            raise click.UsageError("--seeds compares sizes: name strategies for offsets, or for shared objects alone")
-    return tuple(made)
-
-
-def _values(arguments: Sequence[str], option: str) -> list[str]:
-    return [value for name, value in itertools.pairwise(arguments) if name == option]
-
-
-def _without(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The arguments without these options, each of which has a value."""
-    pairs = zip(("", *arguments), arguments, strict=False)
-    return [text for before, text in pairs if before not in options and text not in options]
 
 
 def _several(name: str | None, text: str) -> list[str]:

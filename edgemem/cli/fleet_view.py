@@ -11,8 +11,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 
 from edgemem.cli.console import console_for, live_table, print_folded
+from edgemem.cli.figures import COLUMNS, cells_of, text_of
 from edgemem.cli.printable_text import printable
-from edgemem.fleet.figures import COLUMNS, cells_of, text_of
 from edgemem.fleet.task import OK
 from edgemem.system.text import abbreviate, count_text
 

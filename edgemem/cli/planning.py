@@ -51,7 +51,7 @@ def _states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     return pairs
 
 
-@click.command(cls=FleetCommand, doing="planning", done="planned", has_seeds=True)
+@click.command(cls=FleetCommand, doing="planning", done="planned")
 @click.argument("source", type=FILE, metavar="SOURCE...")
 @click.option(
     "-o",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from dataclasses import asdict
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,31 +23,22 @@ from edgemem.system.files import write_entry
 from edgemem.system.regular_files import read_bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from edgemem.fleet.task import Task
 
 __all__ = ["RowCache", "key_of"]
 
 _ON_MACHINE: Final = ("measure", "shrink")  # commands whose results depend on the machine
 _MOST: Final = 1 << 28  # bytes of an entry that are read
-# Fields of a row that are of its content, and their types as JSON has them.
-_CONTENT: Final[Mapping[str, Any]] = {
-    "digest": str,
-    "status": str,
-    "message": str,
-    "code": int,
-    "figures": dict,
-    "cpu_s": int | float,
-    "peak": int,
-    "document": object,
-}
+_EMPTY: Final = FleetRow("")
+_installed: Final = cache(versions)
+_CONTENT: Final = ("digest", "status", "message", "code", "figures", "cpu_s", "peak", "document")  # of a row
+
 
 
 def key_of(digest: str, task: Task) -> str:
     """The key of a task whose model has this digest; files that the arguments name count by their content."""
-    found = _installed()
-    installed = {k: v for k, v in found.items() if k not in ("system", "processor") or task.command in _ON_MACHINE}
+    of_machine = () if task.command in _ON_MACHINE else ("system", "processor")
+    installed = {name: version for name, version in _installed().items() if name not in of_machine}
     machine = platform.node() if task.command == "measure" else ""
     files = [_file_digest(Path(task.folder), text) for text in task.arguments]
     what = [digest, task.command, task.arguments, files, task.with_document, installed, machine, _code_digest()]
@@ -61,11 +51,6 @@ def _file_digest(folder: Path, argument: str) -> str:
         if text and path.is_file():
             return hashlib.sha256(path.read_bytes()).hexdigest()
     return ""
-
-
-@cache
-def _installed() -> Mapping[str, str]:
-    return versions()
 
 
 @cache
@@ -95,17 +80,16 @@ class RowCache:
     def row(self, key: str) -> FleetRow | None:
         """The row of a key, as of no task; None if there is none."""
         entry = self._read(key)
-        if not isinstance(entry, dict) or entry.keys() != _CONTENT.keys():
+        if not isinstance(entry, dict) or entry.keys() != set(_CONTENT):
             return None
-        figures = entry["figures"].values() if isinstance(entry["figures"], dict) else ()
-        is_right = all(isinstance(entry[name], kind) for name, kind in _CONTENT.items())
-        if not is_right or not all(isinstance(value, int | float | str | None) for value in figures):
+        is_right = all(isinstance(entry[name], type(getattr(_EMPTY, name))) for name in _CONTENT[:-1])
+        if not is_right or not all(isinstance(value, int | float | str | None) for value in entry["figures"].values()):
             return None
         return FleetRow("", **entry, is_cached=True)
 
     def keep_row(self, key: str, row: FleetRow) -> None:
         """Keep a row. Raises OSError if it cannot be written."""
-        self._write(key, {name: value for name, value in asdict(row).items() if name in _CONTENT})
+        self._write(key, {name: getattr(row, name) for name in _CONTENT})
 
     def digest(self, stamp: str) -> str | None:
         """The digest of the file that had this stamp; None if it is not known."""

@@ -16,7 +16,7 @@ from edgemem.system.found_files import found_files
 from edgemem.system.regular_files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["FleetModel", "digest_of", "fetch", "file_system", "find_sources", "stamp_of", "write_url"]
 
@@ -50,7 +50,9 @@ def find_sources(
     """
     found: dict[str, FleetModel] = {}
     for text in arguments:
-        for source in _remote(text, suffixes) if is_url(text) else _local(text, suffixes, without):
+        files = () if is_url(text) else found_files([text], suffixes, without=without)
+        here = [FleetModel(f.name, str(f.path.absolute()) if f.path else "", f.inside, f.why_none) for f in files]
+        for source in here or _remote(text, suffixes):
             found.setdefault(source.location or source.name, source)
     return tuple(found.values())
 
@@ -108,11 +110,6 @@ def stamp_of(url: str) -> str | None:
     return hashlib.sha256(repr((public_name(url), sorted(told.items()))).encode()).hexdigest()
 
 
-def _local(text: str, suffixes: Sequence[str], without: Path | None) -> Iterator[FleetModel]:
-    for file in found_files([text], suffixes, without=without):
-        yield FleetModel(file.name, str(file.path.absolute()) if file.path else "", file.inside, file.why_none)
-
-
 def _remote(text: str, suffixes: Sequence[str]) -> list[FleetModel]:
     system, path = file_system(text)
     inside = PurePath(_name(text))
@@ -139,7 +136,7 @@ def _remote(text: str, suffixes: Sequence[str]) -> list[FleetModel]:
     return made or [FleetModel(public_name(text), "", inside, "no model is in this folder")]
 
 
-def _is_wanted(inside: str, suffixes: Iterable[str]) -> bool:
+def _is_wanted(inside: str, suffixes: Sequence[str]) -> bool:
     path = PurePosixPath(inside)
     return path.suffix.lower() in suffixes and not any(part.startswith(".") for part in path.parts)
 

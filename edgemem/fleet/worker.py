@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import threading
-import weakref
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from edgemem.fleet.cache import RowCache, key_of
+from edgemem.fleet.process import answer_of
 from edgemem.fleet.secrets import is_url, without_secrets
 from edgemem.fleet.sources import digest_of, fetch, stamp_of
 from edgemem.fleet.task import FleetRow
 from edgemem.formats import weight_files
-from edgemem.system.child_process import close_child, open_child
 from edgemem.system.files import temporary_folder
 from edgemem.system.text import without_name
 
@@ -24,29 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_task"]
 
-_SERVER: Final = "edgemem.cli.task_server"  # a name alone: nothing here imports the command line
 _FILE: Final = "\0"  # stands for the model in messages that are kept
-_own = threading.local()
-
-
-class _Server:
-    """A process that runs commands for one thread, and ends with it."""
-
-    def __init__(self) -> None:
-        self._process = open_child(_SERVER)
-        weakref.finalize(self, close_child, self._process)
-
-    def answer(self, question: dict[str, Any]) -> dict[str, Any] | None:
-        """What came of a command; None if the process is no longer there."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps(question) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            return None
-        line = self._process.stdout.readline()
-        return json.loads(line) if line.endswith("\n") else None
 
 
 def run_task(task: Task) -> FleetRow:
@@ -72,7 +47,7 @@ def _run(task: Task) -> FleetRow:
         key = key_of(digest, task)
         row = cache.row(key) if cache is not None else None
         if row is None:
-            answer = _answer(task, path, folder)
+            answer = answer_of(task, path, folder)
             is_final = answer.pop("is_final", False)
             row = FleetRow("", digest=digest, **answer)
             message = row.message.replace(str(path), _FILE).replace(path.name, _FILE)
@@ -86,24 +61,3 @@ def _run(task: Task) -> FleetRow:
             with suppress(OSError):
                 cache.keep_digest(stamp, digest)
     return row
-
-
-def _answer(task: Task, path: Path, folder: Path) -> dict[str, Any]:
-    output = ["-o", task.output] if task.output else []
-    question = {
-        "command": task.command,
-        "arguments": [*task.arguments, *output, "--json", "--", str(path)],
-        "folder": task.folder,
-        "temporary": str(folder),
-        "memory": task.memory,
-        "limit_s": task.limit_s,
-        "with_document": task.with_document,
-    }
-    for _ in range(2):  # something else may have ended the process in the meantime
-        if getattr(_own, "server", None) is None:
-            _own.server = _Server()
-        answer: dict[str, Any] | None = _own.server.answer(question)
-        if answer is not None:
-            return answer
-        _own.server = None
-    return {"status": "crash", "message": "the process that runs commands was ended twice", "code": 1}

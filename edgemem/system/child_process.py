@@ -22,7 +22,7 @@ from edgemem.system.files import temporary_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["child_command", "close_child", "end_children", "open_child", "run_child"]
+__all__ = ["child_command", "end_children", "run_child"]
 
 # What the process does first. It ignores Ctrl-C, which its parent hears as well, leaves no file if it crashes, and
 # binds its life to the parent's.
@@ -126,36 +126,8 @@ def run_child(
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-def open_child(module: str) -> subprocess.Popen[str]:
-    """Start a module of edgemem's that answers lines on its stdin with lines on its stdout until its stdin is closed.
-
-    Its stderr is dropped. `close_child` ends it; on Linux it ends with the thread that started it, too.
-    """
-    process = subprocess.Popen(  # noqa: S603 - ourselves
-        child_command(module),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        encoding="utf-8",
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
-    )
-    _running.add(process)
-    return process
-
-
-def close_child(process: subprocess.Popen[str]) -> None:
-    """End a process that `open_child` started."""
-    process.kill()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with suppress(BrokenPipeError):  # a question that it did not read
-                stream.close()
-    process.wait()
-    _running.discard(process)
-
-
 def end_children() -> None:
-    """End all processes that `run_child` waits for, and that `open_child` started."""
+    """End all processes that `run_child` waits for."""
     for process in tuple(_running):
         process.kill()
         process.wait()

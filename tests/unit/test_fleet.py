@@ -22,17 +22,15 @@ from onnx import external_data_helper, numpy_helper
 
 import edgemem
 from edgemem.cli.main import main
-from edgemem.fleet import cache, executors, worker
-from edgemem.fleet.race import race
+from edgemem.fleet import cache, worker
 from edgemem.fleet.results import write_results
 from edgemem.fleet.secrets import public_name, without_secrets
 from edgemem.fleet.sources import digest_of, find_sources
 from edgemem.fleet.task import OK, FleetRow, Task
 from edgemem.fleet.worker import run_task
 from edgemem.formats import weight_files
-from edgemem.report.csv import problem_csv
 from tests.difference_models import Layers
-from tests.fleet_models import HOSTILE, hard_problem, save_hostile
+from tests.fleet_models import HOSTILE, save_hostile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +66,7 @@ def test_a_second_run_starts_no_process(task: Task, tmp_path: Path, monkeypatch:
     first = run_task(task)
     (tmp_path / "elsewhere").mkdir()
     shutil.copy(task.location, tmp_path / "elsewhere" / "b.onnx")
-    monkeypatch.setattr(worker, "_answer", None)
+    monkeypatch.setattr(worker, "answer_of", None)
     again = run_task(replace(task, name="b.onnx", location=str(tmp_path / "elsewhere" / "b.onnx")))
     assert again.is_cached
     assert content(again) == content(replace(first, name="b.onnx"))
@@ -299,55 +297,3 @@ def test_a_glob_of_a_url_and_a_missing_one(tmp_path: Path) -> None:
     assert [model.name for model in found] == ["memory://named/a.onnx", "memory://named/b.tflite"]
     gone = find_sources(["memory://named/none.onnx", str(tmp_path / "none")], (".onnx",))
     assert [(model.location, model.why_none) for model in gone] == [("", "there is no such file")] * 2
-
-
-@pytest.mark.parametrize("order", range(20))
-def test_a_race_has_the_same_winner_whichever_ends_first(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The smallest arena, then the lowest number; tasks behind one that meets the bound need not run."""
-    drawn = np.random.default_rng(order)
-    arenas = drawn.integers(10, 16, 24).tolist()
-    bounds = [int(drawn.integers(5, min(arenas) + 1)) for _ in arenas]
-    late = (drawn.random(24) * 0.01).tolist()
-    failing = set(drawn.choice(24, 3, replace=False).tolist())
-
-    def search(task: Task) -> FleetRow:
-        number = int(task.name)
-        time.sleep(late[number])
-        figures = {"arena": arenas[number], "lower_bound": bounds[number]}
-        return FleetRow(task.name, code=1) if number in failing else FleetRow(task.name, figures=figures)
-
-    monkeypatch.setattr(executors, "run_task", search)
-    with executors.workers_of(4, None) as workers:
-        won = race([Task(str(k), "", "plan") for k in range(24)], workers)
-    assert (arenas[won], won) == min((arenas[k], k) for k in range(24) if k not in failing)
-
-
-def test_seeds_give_the_smallest_plan_of_all(tmp_path: Path) -> None:
-    problem = hard_problem(7)
-    (tmp_path / "r.csv").write_text(problem_csv(problem))
-    racers = ["auto", *(f"search:seed={seed}" for seed in (1, 2, 3))]
-    made = [edgemem.plan(problem, strategy=racer, effort="fast").best_offsets for racer in racers]
-    sizes = [best.size for best in made if best is not None]
-    assert len(set(sizes)) > 1
-    more = ("--effort", "fast", "--cache", tmp_path / "cache")
-    done = run("plan", tmp_path / "r.csv", "--seeds", 3, "--jobs", 2, *more, "--json", "-o", tmp_path / "p.edgemem")
-    plans = [p for p in json.loads(done.output)["plans"] if p["family"] == "offsets"]
-    assert [(p["size"], p["search"]["seed"]) for p in plans] == [(min(sizes), sizes.index(min(sizes)))]
-    assert run("verify", tmp_path / "p.edgemem").exit_code == 0
-    assert run("plan", tmp_path / "r.csv", "--seeds", 3, *more, "-o", tmp_path / "r.json").exit_code == 0
-    assert [row["arena"] for row in json.loads((tmp_path / "r.json").read_text())] == sizes
-
-
-def test_a_race_is_run_by_the_strategies_that_are_named(tmp_path: Path) -> None:
-    (tmp_path / "r.csv").write_text(problem_csv(hard_problem(7)))
-    more = ("--seeds", 2, "--effort", "fast", "--cache", "none", "-o", tmp_path / "r.json")
-    named = ("greedy_by_size", "search:seed=9", "search:threads=2")
-    assert run("plan", tmp_path / "r.csv", *more, *(text for name in named for text in ("-s", name))).exit_code == 0
-    rows = json.loads((tmp_path / "r.json").read_text())
-    seeded = [f"search:threads=2,seed={seed}" for seed in (1, 2)]
-    assert [row["options"] for row in rows] == [f"-s {name}" for name in (*named[:2], *seeded)]
-    assert [row["status"] for row in rows] == [OK] * 4
-    for other in ("nosuch", "shared_objects/search"):
-        assert run("plan", tmp_path / "r.csv", *more, "-s", "auto", "-s", other).exit_code == 2
-    refused = run("plan", tmp_path / "r.csv", "--seeds", 2, "--target", "generic,tflm")
-    assert (refused.exit_code, "one point of a sweep" in refused.output) == (2, True)
