@@ -34,7 +34,6 @@ _installed: Final = cache(versions)
 _CONTENT: Final = ("digest", "status", "message", "code", "figures", "cpu_s", "peak", "document")  # of a row
 
 
-
 def key_of(digest: str, task: Task) -> str:
     """The key of a task whose model has this digest; files that the arguments name count by their content."""
     of_machine = () if task.command in _ON_MACHINE else ("system", "processor")
@@ -71,7 +70,7 @@ class RowCache:
     """Rows, and digests of files, by keys, in a folder or at a URL."""
 
     def __init__(self, location: str) -> None:
-        """Nothing is made before the first entry."""
+        """Nothing is made before the first entry. A cache at "" keeps nothing."""
         self._system: Any = None
         self._root = location
         if is_url(location):
@@ -87,9 +86,9 @@ class RowCache:
             return None
         return FleetRow("", **entry, is_cached=True)
 
-    def keep_row(self, key: str, row: FleetRow) -> None:
-        """Keep a row. Raises OSError if it cannot be written."""
-        self._write(key, {name: getattr(row, name) for name in _CONTENT})
+    def keep_row(self, key: str, row: FleetRow) -> str:
+        """Keep a row. Returns why it could not be written, "" if it was."""
+        return self._write(key, {name: getattr(row, name) for name in _CONTENT})
 
     def digest(self, stamp: str) -> str | None:
         """The digest of the file that had this stamp; None if it is not known."""
@@ -97,7 +96,7 @@ class RowCache:
         return entry if isinstance(entry, str) else None
 
     def keep_digest(self, stamp: str, digest: str) -> None:
-        """Keep the digest of a file. Raises OSError if it cannot be written."""
+        """Keep the digest of a file, if it can be written."""
         self._write(stamp, digest)
 
     def _place(self, key: str) -> str:
@@ -105,15 +104,21 @@ class RowCache:
 
     def _read(self, key: str) -> Any:
         try:
+            if not self._root:
+                return None
             if self._system is None:
                 return json.loads(read_bounded(Path(self._place(key)), _MOST))
             return json.loads(self._system.cat_file(self._place(key)))
         except Exception:  # noqa: BLE001 - each back end has errors of its own; without the entry the row is made again
             return None
 
-    def _write(self, key: str, entry: object) -> None:
+    def _write(self, key: str, entry: object) -> str:
         content = json.dumps(entry).encode()
-        if self._system is None:
-            write_entry(Path(self._place(key)), content)
-        else:
-            write_url(self._system, self._place(key), content)
+        try:
+            if self._system is not None:
+                write_url(self._system, self._place(key), content)
+            elif self._root:
+                write_entry(Path(self._place(key)), content)
+        except OSError as e:
+            return e.strerror or str(e)
+        return ""

@@ -16,9 +16,11 @@ import tempfile
 import threading
 from contextlib import suppress
 from importlib import import_module
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, forkserver, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from edgemem.system.files import remove_at_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +79,7 @@ def _start_server() -> None:
     try:
         forkserver.set_forkserver_preload(list(_LOADED))
         forkserver.ensure_running()
+        remove_at_end(Path(util.get_temp_dir()))  # where its socket is
     finally:
         for name in own:
             del os.environ[name]

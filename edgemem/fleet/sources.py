@@ -101,12 +101,12 @@ def digest_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def stamp_of(url: str) -> str | None:
-    """What its file system tells of a file without reading it, digested; None if it tells too little."""
+def stamp_of(url: str) -> str:
+    """What its file system tells of a file without reading it, digested; "" if it tells too little."""
     system, path = file_system(url)
     told = {key: value for key, value in system.info(path).items() if key in (*_STAMPS, "size")}
     if told.keys() <= {"size"}:
-        return None
+        return ""
     return hashlib.sha256(repr((public_name(url), sorted(told.items()))).encode()).hexdigest()
 
 

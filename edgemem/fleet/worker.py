@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -35,29 +34,25 @@ def run_task(task: Task) -> FleetRow:
 
 
 def _run(task: Task) -> FleetRow:
-    cache = RowCache(task.cache) if task.cache and not task.output else None
-    stamp = stamp_of(task.location) if cache is not None and is_url(task.location) else None
-    if cache is not None and stamp is not None and (known := cache.digest(stamp)) is not None:
-        row = cache.row(key_of(known, task))
-        if row is not None:
-            return row
+    cache = RowCache("" if task.output else task.cache)
+    stamp = stamp_of(task.location) if task.cache and is_url(task.location) else ""
+    known = cache.digest(stamp) if stamp else ""
+    row = cache.row(key_of(known, task)) if known else None
+    if row is not None:
+        return row
     with temporary_folder() as folder:
         path = fetch(task.location, folder) if is_url(task.location) else Path(task.location)
         digest = digest_of(path)
         key = key_of(digest, task)
-        row = cache.row(key) if cache is not None else None
+        row = cache.row(key)
         if row is None:
             answer = answer_of(task, path, folder)
             is_final = answer.pop("is_final", False)
             row = FleetRow("", digest=digest, **answer)
             message = row.message.replace(str(path), _FILE).replace(path.name, _FILE)
             row = replace(row, message=without_secrets(message))
-            if cache is not None and is_final:
-                try:
-                    cache.keep_row(key, row)
-                except OSError as e:
-                    row = replace(row, unkept=without_secrets(e.strerror or str(e), task.cache))
-        if cache is not None and stamp is not None and not weight_files(path):
-            with suppress(OSError):
-                cache.keep_digest(stamp, digest)
+            if is_final:
+                row = replace(row, unkept=without_secrets(cache.keep_row(key, row), task.cache))
+        if stamp and not weight_files(path):
+            cache.keep_digest(stamp, digest)
     return row

@@ -29,6 +29,7 @@ __all__ = [
     "known_as",
     "known_names",
     "new_folder",
+    "remove_at_end",
     "remove_unfinished",
     "temporary_folder",
     "without_new_files",
@@ -187,6 +188,11 @@ class KeptFolder:
         stack = ExitStack()
         self.path = stack.enter_context(temporary_folder())
         weakref.finalize(self, stack.close)
+
+
+def remove_at_end(path: Path) -> None:
+    """Remove a folder that a library made for itself, as if it were one of edgemem's: after a signal, too."""
+    _unfinished.add(path)
 
 
 def remove_unfinished() -> None:

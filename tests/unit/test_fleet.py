@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -29,6 +30,8 @@ from edgemem.fleet.sources import digest_of, find_sources
 from edgemem.fleet.task import OK, FleetRow, Task
 from edgemem.fleet.worker import run_task
 from edgemem.formats import weight_files
+from edgemem.records.problem import Problem, UsageRecord
+from edgemem.report.csv import problem_csv
 from tests.difference_models import Layers
 from tests.fleet_models import HOSTILE, save_hostile
 
@@ -188,6 +191,31 @@ def children(process: int) -> Sequence[int]:
         except OSError:  # the thread or the process has ended
             continue
     return found
+
+
+def test_a_models_process_ends_with_the_command(tmp_path: Path) -> None:
+    problem = Problem([UsageRecord(f"t{k}", k % 97, k % 97 + k % 13, 16 * (k * 37 % 23 + 1)) for k in range(3000)])
+    (tmp_path / "r.csv").write_text(problem_csv(problem))
+    more = ("-s", "search", "--time-limit", "600", "--jobs", "1", "--cache", "none")
+    command = subprocess.Popen([sys.executable, "-m", "edgemem", "plan", str(tmp_path / "r.csv"), *more])
+    forks: list[int] = []
+    while not forks:
+        assert command.poll() is None
+        time.sleep(0.01)
+        forks = [fork for process in children(command.pid) for fork in children(process)]
+    command.kill()
+    command.wait()
+    while Path(f"/proc/{forks[0]}/cmdline").exists():
+        time.sleep(0.01)
+
+
+def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:
+    for name in ("json", "socket", "numpy", "onnx", "edgemem"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name}.py of the working directory was run')\n")
+    Layers().save(tmp_path / "a.onnx")
+    command = [sys.executable, "-P", "-m", "edgemem", "plan", "a.onnx", "--jobs", "1", "--cache", "none"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_every_hostile_model_is_a_row(tmp_path: Path) -> None:
