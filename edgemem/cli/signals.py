@@ -132,5 +132,5 @@ def _watch(reading: int, numbers: frozenset[int]) -> None:
 def _leave(code: int) -> NoReturn:
     with without_new_files():
         end_children()
-        remove_unfinished()
+        remove_unfinished(after_signal=True)
         os._exit(code)

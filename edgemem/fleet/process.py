@@ -20,7 +20,7 @@ from multiprocessing import connection, forkserver, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.system.files import remove_at_end
+from edgemem.system.files import remove_after_signal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,8 +48,8 @@ def answer_of(task: Task, path: Path, folder: Path) -> dict[str, Any]:
     """Fields of the row of a task whose model is at `path`, and `is_final` if it may be kept; files go to `folder`."""
     context = multiprocessing.get_context("forkserver")
     reading, writing = context.Pipe(duplex=False)
-    errors = folder / f"{path.name}.stderr"
-    multiprocessing.current_process().daemon = False  # as workers of Dask are, which then may start none
+    errors = folder / "stderr.txt"
+    multiprocessing.current_process().daemon = False  # a worker of Dask is one, and daemons may start no processes
     process = context.Process(target=_serve, args=(writing, task, path, errors, dict(os.environ)), daemon=True)
     with _lock:
         _start_server()
@@ -79,7 +79,7 @@ def _start_server() -> None:
     try:
         forkserver.set_forkserver_preload(list(_LOADED))
         forkserver.ensure_running()
-        remove_at_end(Path(util.get_temp_dir()))  # where its socket is
+        remove_after_signal(Path(util.get_temp_dir()))  # where its socket is
     finally:
         for name in own:
             del os.environ[name]

@@ -29,7 +29,7 @@ __all__ = [
     "known_as",
     "known_names",
     "new_folder",
-    "remove_at_end",
+    "remove_after_signal",
     "remove_unfinished",
     "temporary_folder",
     "without_new_files",
@@ -50,6 +50,7 @@ _PATIENCE_S: Final = 1.0  # a system call that makes a file takes longer only wh
 
 # Temporary files and folders that exist, or are about to.
 _unfinished: set[Path] = set()
+_foreign: set[Path] = set()  # those of libraries
 _final: dict[Path, Path] = {}  # what those of `finished_last` will be called
 # Held by `_make`. That of a thread, so that one which was interrupted before it had the lock cannot release it.
 _making = threading.RLock()
@@ -190,14 +191,14 @@ class KeptFolder:
         weakref.finalize(self, stack.close)
 
 
-def remove_at_end(path: Path) -> None:
-    """Remove a folder that a library made for itself, as if it were one of edgemem's: after a signal, too."""
-    _unfinished.add(path)
+def remove_after_signal(path: Path) -> None:
+    """Have `remove_unfinished` remove a folder of a library after a signal; else the library does it by itself."""
+    _foreign.add(path)
 
 
-def remove_unfinished() -> None:
+def remove_unfinished(*, after_signal: bool = False) -> None:
     """Remove all temporary files and folders of this process. Blocks that still use them fail."""
-    for path in tuple(_unfinished):
+    for path in (*_unfinished, *(_foreign if after_signal else ())):
         _remove(path)
 
 
@@ -221,6 +222,7 @@ def _forget() -> None:
     global _making  # noqa: PLW0603 - the lock may be held by a thread that the child does not have
     _making = threading.RLock()
     _unfinished.clear()
+    _foreign.clear()
 
 
 atexit.register(remove_unfinished)
