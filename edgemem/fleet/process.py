@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.system.files import remove_after_signal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from edgemem.fleet.task import Task
 
 __all__ = ["MEMORY_LIMIT", "answer_of"]
 
 MEMORY_LIMIT: Final = {"status": "memory limit", "message": "it needs more memory than it may take", "code": 1}
 _COMMANDS: Final = "edgemem.cli.one_model"  # a name alone: nothing here imports the command line
+# What plan and verify load. A name that is missing costs each model its import, one that is not there costs nothing.
 _LOADED: Final = (
     *("edgemem.__main__", _COMMANDS, "edgemem.api", "edgemem.cli.plan_view", "edgemem.cli.view"),
     *("edgemem.commands.stateful_model", "edgemem.commands.verify", "edgemem.commands.verify_weights"),
@@ -97,9 +96,7 @@ def _end(status: int, errors: Path, *, has_limit: bool) -> dict[str, Any]:
     return {"status": "crash", "message": f"its process ended {how}{why}", "code": 1}
 
 
-def _serve(
-    writing: connection.Connection, task: Task, path: Path, errors: Path, environment: Mapping[str, str]
-) -> None:
+def _serve(writing: connection.Connection, task: Task, path: Path, errors: Path, environment: dict[str, str]) -> None:
     """Run the command in this process, and write what came of it."""
     import resource
 
