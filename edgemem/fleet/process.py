@@ -39,6 +39,7 @@ _LOADED: Final = (
 )
 _ENDING_S: Final = 5.0  # that a process may take to end after its last word
 _LONGEST_S: Final = 1e6  # the system's calls that wait take no more than some weeks
+_LONGEST_FOLDER: Final = 60  # bytes of a name; the system's names of sockets have at most 104
 _MOST_STDERR: Final = 1 << 14  # bytes of its end
 _lock = threading.Lock()  # each start of a process looks at all others, and only one thread may see how one ended
 
@@ -75,11 +76,15 @@ def _start_server() -> None:
     own = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, sys.path))}
     before = {name: os.environ.pop(name) for name in own if name in os.environ}
     os.environ.update(own)
+    folder = tempfile.gettempdir()
+    if len(os.fsencode(folder)) > _LONGEST_FOLDER:
+        tempfile.tempdir = "/tmp"  # noqa: S108 - a new folder of the server's own is made there
     try:
         forkserver.set_forkserver_preload(list(_LOADED))
         forkserver.ensure_running()
         remove_after_signal(Path(util.get_temp_dir()))  # where its socket is
     finally:
+        tempfile.tempdir = folder
         for name in own:
             del os.environ[name]
         os.environ.update(before)

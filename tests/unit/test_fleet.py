@@ -331,3 +331,15 @@ def test_a_glob_of_a_url_and_a_missing_one(tmp_path: Path) -> None:
     assert [model.name for model in found] == ["memory://named/a.onnx", "memory://named/b.tflite"]
     gone = find_sources(["memory://named/none.onnx", str(tmp_path / "none")], (".onnx",))
     assert [(model.location, model.why_none) for model in gone] == [("", "there is no such file")] * 2
+
+
+def test_a_folder_for_temporary_files_may_have_a_long_name(task: Task, tmp_path: Path) -> None:
+    """The system's names of sockets are short."""
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir()
+    command = [sys.executable, "-m", "edgemem", "plan", *[task.location] * 2, "--cache", "none"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "TMPDIR": str(folder)}, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(folder.iterdir()) == []
