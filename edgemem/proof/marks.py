@@ -77,11 +77,8 @@ class Marks:
         return self._wiped.get(name, "")
 
     def _overwrite(self, low: int, high: int, by: str) -> None:
-        """Empty the bytes [low, high); what had one of them is no longer intact."""
-        if low >= high:
-            return
+        """Empty the bytes [low, high), and the rest of the last segment: all that it holds has lost a byte."""
         self._cut(low)
-        self._cut(high)
         first, last = bisect_left(self._lows, low), bisect_left(self._lows, high)
         for begin in self._lows[first:last]:
             _, holders = self._segments.pop(begin)

@@ -193,11 +193,12 @@ def check_records(planset: PlanSet, graph: Graph, contents: Contents) -> Iterato
 
 
 def _check_workspace(record: UsageRecord, contents: Contents, seen: set[str]) -> Iterator[Violation]:
-    step, size = contents.workspace.get(record.name, (-1, 0))
-    if record.tensors or step < 0:
+    if record.tensors or record.name not in contents.workspace:
         message = f"{record.name!r} is no workspace that an operator of the graph takes on this target"
         yield Violation(Cause.UNKNOWN_TENSOR, message, records=(record.name,))
-    elif record.name in seen:
+        return
+    step, size = contents.workspace[record.name]
+    if record.name in seen:
         message = f"the workspace {record.name!r} is in two records"
         yield Violation(Cause.TWO_PLACES, message, records=(record.name,))
     elif (record.first_op, record.last_op) != (step, step):
@@ -220,7 +221,7 @@ def _check_tensor(planset: PlanSet, graph: Graph, tensor: Tensor, index: int) ->
         yield Violation(Cause.RECORD_TOO_SMALL, message, records=(name,))
         return
     texels = target is not None and target.texels
-    if texels != (planset.problem.extents is not None) and len(planset.problem):
+    if texels != (planset.problem.extents is not None):
         message = f"records count {'bytes' if texels else 'texels'}, and the target does not"
         yield Violation(Cause.WRONG_KIND, message, records=(name,))
         return
@@ -245,7 +246,7 @@ def _check_tensor(planset: PlanSet, graph: Graph, tensor: Tensor, index: int) ->
 def _check_objects(planset: PlanSet) -> Iterator[Violation]:
     """No texture is larger than those of the target."""
     target = planset.target
-    if target is None or not target.texels or target.storage == "plain":
+    if target is None or target.storage == "plain":
         return
     for plan in planset.shared_objects:
         for number, extent in enumerate(plan.objects):

@@ -111,13 +111,16 @@ def check_rows(planset: PlanSet, graph: Graph) -> Iterator[Violation]:
     for op, permission in zip(graph.ops, permissions_of(graph, planset.target), strict=True):
         if permission is None:
             continue
-        pairs = permission.aliases.items()
-        deltas.update((place.get(piece, -1), place.get(whole, -1), alias.delta) for (piece, whole), alias in pairs)
-        j = place.get(graph.tensors[op.outputs[0]].name, -1) if op.outputs and op.outputs[0] >= 0 else -1
-        for name in {graph.tensors[i].name for i in op.inputs if i >= 0} if j in made else ():
+        for (piece, whole), alias in permission.aliases.items():
+            if piece in place and whole in place:
+                deltas.add((place[piece], place[whole], alias.delta))
+        j = place.get(graph.tensors[op.outputs[0]].name) if op.outputs and op.outputs[0] >= 0 else None
+        if j is None or j not in made:
+            continue
+        for name in place.keys() & {graph.tensors[i].name for i in op.inputs if i >= 0}:
             bytes_ = permission.least_distance(name)
             if bytes_ is not None:
-                pair = place.get(name, -1), j
+                pair = place[name], j
                 least[pair] = max(bytes_, least.get(pair, bytes_))
     why = _why(planset.target)
     for i, j, bytes_ in _rows(problem.overlap):
