@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgemem.cli.exit_codes import EXIT_FAILED
 from edgemem.cli.fleet import FleetCommand
 from edgemem.cli.options import FILE, feeds, parse_files, parse_pairs
 from edgemem.cli.options import bindings as bindings_options
@@ -141,3 +142,5 @@ def measure(
         click.echo(json.dumps([dataclasses.asdict(row) for row in rows]))
     else:
         show(rows)
+    if all(row.unavailable for row in rows):
+        click.get_current_context().exit(EXIT_FAILED)

@@ -181,6 +181,9 @@ def test_what_fails_is_a_row_that_says_why(tmp_path: Path) -> None:
     for row in measure(path, rounds=1, configurations=("default", "edgemem")):
         assert "unknown.example" in row.unavailable
         assert row.activation is row.latency_ms is row.exact is None
+    done = CliRunner().invoke(main, ["measure", str(path), "--rounds", "1", "--json"])
+    assert done.exit_code == 1
+    assert all(row["unavailable"] for row in json.loads(done.stdout))
     (slow,) = measure(small("unet", tmp_path), rounds=1, timeout_s=0.001, configurations=["default"])
     assert "longer than 0.001 s" in slow.unavailable
 
