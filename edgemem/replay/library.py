@@ -8,21 +8,21 @@ from __future__ import annotations
 import ctypes
 import os.path
 import weakref
-from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from edgemem.errors import RuntimeBindError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 __all__ = ["DEVICE", "HOST", "Handle", "Library", "Stats", "Totals", "find_library", "library"]
 
 HOST, DEVICE = 0, 1  # kinds of memory
 _ABI: Final = 2
+_T = TypeVar("_T")
 
 _Pointer: TypeAlias = int
 
@@ -160,12 +160,11 @@ class Library:
         """Why the last call on this thread was refused."""
         return bytes(self.c.em_last_error()).decode(errors="replace")
 
-    @contextmanager
-    def loading(self) -> Iterator[None]:
-        """Meanwhile this thread loads a model: weights in another form take the memory of those that they replace."""
-        self.c.em_loading(1)
+    def loaded(self, load: Callable[[], _T]) -> _T:
+        """What `load` loads; weights in another form meanwhile take the memory of those that they replace."""
         try:
-            yield
+            self.c.em_loading(1)
+            return load()
         finally:
             self.c.em_loading(0)
 

@@ -328,13 +328,14 @@ def test_a_child_opens_sessions_while_a_thread_of_its_parent_did() -> None:
     is_on, may_end = threading.Event(), threading.Event()
 
     def opens() -> None:
-        with install.planned_options(Options(), is_device=False):
+        def load() -> None:
             is_on.set()
             may_end.wait(20)
 
+        install.load_planned(load, Options(), is_device=False)
+
     def child() -> None:
-        with install.planned_options(Options(), is_device=False):
-            pass
+        install.load_planned(lambda: None, Options(), is_device=False)
 
     thread = begun(opens)
     assert is_on.wait(10)

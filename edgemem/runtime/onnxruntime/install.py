@@ -5,17 +5,18 @@ from __future__ import annotations
 import _thread  # as in file.py
 import os
 import warnings
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from edgemem.errors import RuntimeBindError
 from edgemem.replay.library import library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["obstacle", "planned_options", "refuse_silent_fallback"]
+__all__ = ["load_planned", "obstacle", "refuse_silent_fallback"]
+
+_T = TypeVar("_T")
 
 _ENV_ALLOCATORS: Final = "session.use_env_allocators"
 _MARKED: Final[WeakSet[Any]] = WeakSet()  # the options that have it from here
@@ -68,9 +69,8 @@ def _install(onnxruntime: Any) -> None:
             raise RuntimeBindError(f"the allocator was installed in ONNX Runtime {seen}, not {onnxruntime.__version__}")
 
 
-@contextmanager
-def planned_options(options: Any, is_device: bool, *, reuse: bool = False) -> Iterator[None]:
-    """Sets the user's options as a planned session needs them, while this thread loads its model, and restores them.
+def load_planned(load: Callable[[], _T], options: Any, *, is_device: bool, reuse: bool = False) -> _T:
+    """What `load` loads with the user's options as a planned session needs them, which are then as they were.
 
     `is_device`: the memory of a device is planned, not the host's.
 
@@ -79,27 +79,25 @@ def planned_options(options: Any, is_device: bool, *, reuse: bool = False) -> It
     its Java API. The entry for the allocator stays: ONNX Runtime cannot remove an entry. It logs a warning when one is
     overwritten, so options that have it are remembered. To ask for it costs 0.7 MiB: where there is none ONNX Runtime
     throws an exception, which reads its table of all functions.
+
+    It is one call, and no context manager: an exception between a manager and its block would leave the lock held.
     """
-    with _ONE_AT_A_TIME[0], library().loading():
-        yield from _changed(options, host=not is_device, reuse=reuse)
-
-
-def _changed(options: Any, *, host: bool, reuse: bool) -> Iterator[None]:
-    before = options.enable_mem_pattern, options.enable_mem_reuse
-    order = options.execution_order if reuse else None
-    try:
-        options.enable_mem_pattern = False
-        options.enable_mem_reuse = reuse
-        if order is not None:  # the Java API has the default alone
-            options.execution_order = type(order).DEFAULT
-        if host and options not in _MARKED:
-            options.add_session_config_entry(_ENV_ALLOCATORS, "1")
-            _MARKED.add(options)
-        yield
-    finally:
-        options.enable_mem_pattern, options.enable_mem_reuse = before
-        if order is not None:
-            options.execution_order = order
+    with _ONE_AT_A_TIME[0]:
+        before = options.enable_mem_pattern, options.enable_mem_reuse
+        order = options.execution_order if reuse else None
+        try:
+            options.enable_mem_pattern = False
+            options.enable_mem_reuse = reuse
+            if order is not None:  # the Java API has the default alone
+                options.execution_order = type(order).DEFAULT
+            if not is_device and options not in _MARKED:
+                options.add_session_config_entry(_ENV_ALLOCATORS, "1")
+                _MARKED.add(options)
+            return library().loaded(load)
+        finally:
+            options.enable_mem_pattern, options.enable_mem_reuse = before
+            if order is not None:
+                options.execution_order = order
 
 
 def refuse_silent_fallback(wanted: Sequence[Any] | None, present: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from edgemem.runtime.onnxruntime.cuda import CUDA, planned_providers, without_de
 from edgemem.runtime.onnxruntime.file import opened
 from edgemem.runtime.onnxruntime.file_options import options_for_file
 from edgemem.runtime.onnxruntime.first_use import FirstUse, stored_plans
-from edgemem.runtime.onnxruntime.install import obstacle, planned_options
+from edgemem.runtime.onnxruntime.install import load_planned, obstacle
 from edgemem.runtime.onnxruntime.session_arguments import checked_max_bytes, refuse_unknown_keywords
 from edgemem.runtime.onnxruntime.session_weights import SessionWeights
 
@@ -143,8 +143,12 @@ class InferenceSession:
             raise RuntimeBindError(f"max_bytes cannot be kept: {self._plain}")
 
         def load(chosen: Providers) -> Any:
-            with nullcontext() if self._plain else planned_options(options, chosen.is_device, reuse=keep_reuse):
+            def make() -> Any:
                 return weights.load(lambda path: PlainSession(path, options, chosen.named, chosen.options, **kwargs))
+
+            if self._plain:
+                return make()
+            return load_planned(make, options, is_device=chosen.is_device, reuse=keep_reuse)
 
         chosen = planned_providers(onnxruntime, options, providers, provider_options)
         if max_bytes is not None and (arena is not None or chosen.is_device):
