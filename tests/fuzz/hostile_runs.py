@@ -8,6 +8,7 @@ documented code, and it writes into the folder of its output alone.
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import os
 import re
@@ -83,6 +84,7 @@ def _run(case: Case, top: Path) -> int:
             code = 1
         sys.stdout.flush()
         sys.stderr.flush()
+        atexit._run_exitfuncs()  # noqa: SLF001 - as the command's own process would
         os._exit(code)
     end = time.monotonic() + _SECONDS * _PATIENCE
     while True:
