@@ -8,8 +8,8 @@ documented code, and it writes into the folder of its output alone.
 from __future__ import annotations
 
 import argparse
-import atexit
 import gc
+import multiprocessing.util
 import os
 import re
 import resource
@@ -84,7 +84,7 @@ def _run(case: Case, top: Path) -> int:
             code = 1
         sys.stdout.flush()
         sys.stderr.flush()
-        atexit._run_exitfuncs()  # noqa: SLF001 - as the command's own process would
+        multiprocessing.util._exit_function()  # as at the end of the process of a command
         os._exit(code)
     end = time.monotonic() + _SECONDS * _PATIENCE
     while True:
