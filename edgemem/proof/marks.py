@@ -92,8 +92,6 @@ class Marks:
 
     def _mark(self, low: int, high: int, number: int) -> None:
         """Add a write to the bytes [low, high)."""
-        if low >= high:
-            return
         self._cut(low)
         self._cut(high)
         first, last = bisect_left(self._lows, low), bisect_left(self._lows, high)
