@@ -94,7 +94,7 @@ class KeptCasts:
                 self._leaves[kind] = torch.zeros(1, 1, device=kind, dtype=torch.float32, requires_grad=True)
             leaf = self._leaves[kind]
             product = torch.mm(leaf, leaf)
-        cast: torch.Tensor = product.grad_fn._saved_self  # type: ignore[union-attr]  # noqa: SLF001
+        cast: torch.Tensor = product.grad_fn._saved_self  # noqa: SLF001
         return cast
 
 

@@ -84,7 +84,7 @@ def _run(case: Case, top: Path) -> int:
             code = 1
         sys.stdout.flush()
         sys.stderr.flush()
-        multiprocessing.util._exit_function()  # as at the end of the process of a command
+        multiprocessing.util._exit_function()  # type: ignore[attr-defined]  # as at the end of a process
         os._exit(code)
     end = time.monotonic() + _SECONDS * _PATIENCE
     while True:

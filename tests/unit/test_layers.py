@@ -133,7 +133,7 @@ def _modules() -> dict[str, Path]:
 def _module_imports(file: Path) -> set[str]:
     """What a file imports, wherever the import stands, and whatever `from` takes out of a package."""
     taken = (n for n in ast.walk(_tree(file)) if isinstance(n, ast.ImportFrom) and n.module)
-    return _imports(file) | {f"{node.module}.{alias.name}" for node in taken for alias in node.names}
+    return set(_imports(file)) | {f"{node.module}.{alias.name}" for node in taken for alias in node.names}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
