@@ -143,12 +143,9 @@ class InferenceSession:
             raise RuntimeBindError(f"max_bytes cannot be kept: {self._plain}")
 
         def load(chosen: Providers) -> Any:
-            def make() -> Any:
-                return weights.load(lambda path: PlainSession(path, options, chosen.named, chosen.options, **kwargs))
-
-            if self._plain:
-                return make()
-            return load_planned(make, options, is_device=chosen.is_device, reuse=keep_reuse)
+            plain = partial(PlainSession, sess_options=options, providers=chosen.named, **kwargs)
+            make = partial(weights.load, lambda path: plain(path, provider_options=chosen.options))
+            return make() if self._plain else load_planned(make, options, is_device=chosen.is_device, reuse=keep_reuse)
 
         chosen = planned_providers(onnxruntime, options, providers, provider_options)
         if max_bytes is not None and (arena is not None or chosen.is_device):
