@@ -397,3 +397,14 @@ def test_thousands_of_operators_in_stripes_are_proved_in_seconds() -> None:
     assert list(rehearse(planset, graph)) == []
     assert time.process_time() - begin < 5
     assert refused(graph, offsets | {"n500": 92}, target)
+
+
+def test_what_has_no_place_is_in_no_slot_and_has_none() -> None:
+    """`x` and `y` are outside the arena; one piece of `g` lies in its place there."""
+    tensors = (tensor("x", 4), tensor("f", 2), tensor("g", 6), tensor("y", 6))
+    ops = (cut("f", 0, 1, 0, 2), join("g", (0, 1), 2), Op("h", "SOFTMAX", (2,), (3,)))
+    graph = Graph("g", tensors, ops, (0,), (3,))
+    target = replace(SLOTS, inputs="outside", outputs="outside")
+    prove(plan_of(graph, {"f": 64, "g": 0}, target, within=[(0, 1, 64)]), graph)
+    with pytest.raises(InvalidPlanError):
+        prove(plan_of(graph, {"f": 60, "g": 0}, target, within=[(0, 1, 60)]), graph)
