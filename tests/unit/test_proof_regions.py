@@ -87,6 +87,13 @@ def test_a_plan_has_no_more_regions_than_its_target() -> None:
     assert {v.cause for v in found} == {Cause.WRONG_REGION}
 
 
+def test_the_arena_is_all_of_its_regions() -> None:
+    right = planned(BOARD, [0, 1], (32, 64))
+    (plan,) = right.offsets
+    found = edgemem.verify(replace(right, offsets=(replace(plan, size=128, optimal=False),)))
+    assert "the regions' arenas add up to 96, not 128" in {v.message for v in found}
+
+
 def test_what_has_no_bytes_is_in_no_bound_wherever_it_is_pinned() -> None:
     problem = Problem([replace(A, regions=(0,)), B, UsageRecord("e", 0, 0, 0, offset=1024)], alignment=16)
     plan = OffsetPlan("hand", {}, np.array([0, 32, 0]), 96, optimal=True)

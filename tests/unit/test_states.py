@@ -166,6 +166,15 @@ def planned(graph: Graph, problem: Problem, **target: Any) -> PlanSet:
     return replace(planset, target=rules, digest=digest(graph), steps=steps)
 
 
+def test_the_proof_refuses_a_state_in_a_record_of_another_kind() -> None:
+    graph = graph_of(CACHE, "past x", "present y")
+    planset = edgemem.plan(graph, target=INSIDE, states={"past": "present"})
+    records = [replace(r, kind="tensor") if r.kind == "state" else r for r in planset.problem.records]
+    problem = Problem(records, alignment=planset.problem.alignment)
+    found = edgemem.verify(replace(planset, problem=problem), graph)
+    assert "'past' and 'present' are one state, but not one record of that kind" in {v.message for v in found}
+
+
 def test_the_proof_refuses_a_state_in_two_records() -> None:
     graph = graph_of(CACHE, "past x", "present y")
     found = verify_planset(planned(graph, lifetimes(graph, INSIDE).problem, states={"past": "present"}), graph)
