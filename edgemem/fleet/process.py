@@ -29,7 +29,7 @@ __all__ = ["MEMORY_LIMIT", "answer_of"]
 
 MEMORY_LIMIT: Final = {"status": "memory limit", "message": "it needs more memory than it may take", "code": 1}
 _COMMANDS: Final = "edgemem.cli.one_model"  # a name alone: nothing here imports the command line
-# What plan and verify load. A name that is missing costs each model its import, one that is not there costs nothing.
+# What plan and verify load. What is left out is imported anew for each model; a name that does not exist is skipped.
 _LOADED: Final = (
     *("edgemem.__main__", _COMMANDS, "edgemem.api", "edgemem.cli.plan_view", "edgemem.cli.view"),
     *("edgemem.commands.stateful_model", "edgemem.commands.verify", "edgemem.commands.verify_weights"),
@@ -41,7 +41,7 @@ _ENDING_S: Final = 5.0  # that a process may take to end after its last word
 _LONGEST_S: Final = 1e6  # the system's calls that wait take no more than some weeks
 _LONGEST_FOLDER: Final = 60  # bytes of a name; the system's names of sockets have at most 104
 _MOST_STDERR: Final = 1 << 14  # bytes of its end
-_lock = threading.Lock()  # each start of a process looks at all others, and only one thread may see how one ended
+_lock = threading.Lock()  # a start looks at how all other processes ended, which can be read once
 
 
 def answer_of(task: Task, path: Path, folder: Path) -> dict[str, Any]:

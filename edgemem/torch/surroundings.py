@@ -67,8 +67,8 @@ class Surroundings:
 class KeptCasts:
     """Whether autocast still has casts of parameters from before the last update, with which PyTorch would compute.
 
-    It keeps the casts of leaf tensors until the outermost `autocast` ends. One of our own shows whether that has ended:
-    its cast is then another tensor.
+    It keeps the casts of leaf tensors until the outermost `autocast` ends. A leaf tensor of our own shows whether that
+    has ended: its cast is then another tensor than before.
     """
 
     def __init__(self) -> None:
