@@ -124,7 +124,7 @@ def test_the_digest_has_the_weights_beside_the_model(tmp_path: Path) -> None:
         *("", "{", "[]", '{"figures": 3}', '{"figures": {}, "more": 1}', "[" * 10**5),
         *({"name": "x"}, {"is_cached": True}, {"message": None}, {"code": "0"}, {"figures": {"arena": [1]}}),
     ],
-    ids=str,
+    ids=lambda damage: str(damage)[:40],
 )
 def test_a_damaged_entry_is_made_again(damage: str | dict[str, object], task: Task) -> None:
     first = run_task(task)
