@@ -3,8 +3,9 @@
     python -m tests.mutants edgemem/proof --count 300 tests/unit/test_proof.py tests/unit/test_proof_forgeries.py ...
 
 A mutant is made in a forked process, in which the code of the package's functions is replaced, so that nothing is
-imported anew. Mutants are drawn evenly from all places where one can be; `--seed` draws others, `--only FILE:NUMBER`
-repeats one. What survives is printed with its line, before and after: a test is missing, or the change changes nothing.
+imported anew. Files of tests run one after the other until one fails: name those first that are fast and notice much.
+Mutants are drawn evenly from all places where one can be; `--seed` draws others, `--only FILE:NUMBER` repeats one. What
+survives is printed with its line, before and after: a test is missing, or the change changes nothing.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def _begin(file: Path, module: Any, number: int, tests: Sequence[str]) -> int:
         code = 1
         try:
             _apply(file, module, number)
-            code = _run(tests)
+            code = next((failed for each in tests if (failed := _run([each]))), 0)
         finally:
             os._exit(1 if code else 0)
     return child

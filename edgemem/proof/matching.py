@@ -131,17 +131,17 @@ def _texture(tensor: Tensor, layout: str, target: Target) -> tuple[int, int] | N
     return batch * width, height * -(-channels // 4)
 
 
-def may_overwrite(read: Tensor, written: Tensor, target: Target | None) -> bool:
+def may_overwrite(read: Tensor, written: Tensor, storage: str) -> bool:
     """Whether element k of what an operator writes in place lies on element k of what it reads."""
-    if target is not None and target.storage == "phwc4":
+    if storage == "phwc4":
         return read.shape == written.shape
     forms = [(prod(t.shape), DTYPE_BITS.get(t.dtype, 0)) for t in (read, written)]
     return forms[0] == forms[1]
 
 
-def is_view_of(view: Tensor, of: Tensor, target: Target | None, layout: str) -> bool:
+def is_view_of(view: Tensor, of: Tensor, storage: str, layout: str) -> bool:
     """Whether a tensor with the elements of another one has its memory as it is."""
-    if target is not None and target.storage == "phwc4":
+    if storage == "phwc4":
         return has_same_places(view.shape, of.shape, layout)
     bits = [prod(t.shape) * DTYPE_BITS.get(t.dtype, 0) for t in (view, of)]
     return bits[0] == bits[1]

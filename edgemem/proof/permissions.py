@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgemem.model.dtypes import DTYPE_BITS
 from edgemem.model.overlap import distance
 from edgemem.model.slots import find_slots
 from edgemem.proof.violations import Cause, Violation
@@ -65,35 +64,23 @@ class Permission:
         None: they must be disjoint. So they are where the input is read in two positions, or there are more outputs.
         """
         graph, op = self.graph, self.op
-        if self.kernels == "none" or op.bodies or len(op.outputs) != 1 or not _has_whole_bytes(graph, op.outputs[0]):
-            return None
-        index = next((i for i in op.inputs if i >= 0 and graph.tensors[i].name == name), -1)
-        if not _has_whole_bytes(graph, index) or op.inputs.count(index) > 1:
-            return None
-        return distance(self.kernels, graph, op, op.inputs.index(index))
+        positions = [k for k, i in enumerate(op.inputs) if i >= 0 and graph.tensors[i].name == name]
+        return distance(self.kernels, graph, op, positions[0]) if len(positions) == 1 else None
 
 
 def permissions_of(graph: Graph, target: Target | None) -> list[Permission | None]:
     """What each operator of the graph may do under the target; None: nothing. Operators in bodies are not listed."""
-    if target is None or target.texels or (target.kernels == "none" and not target.slots):
+    if target is None or target.texels:
         return [None] * len(graph.ops)
     return [Permission(graph, op, target.kernels, _aliases(graph, op) if target.slots else {}) for op in graph.ops]
 
 
 def _aliases(graph: Graph, op: Op) -> Mapping[tuple[str, str], Alias]:
-    found = {}
-    for slot in find_slots(graph, op):
-        piece, whole = graph.tensors[slot.piece], graph.tensors[slot.whole]
-        fits = slot.delta >= 0 and slot.delta + piece.size <= whole.size and piece.dtype == whole.dtype
-        if fits and _has_whole_bytes(graph, slot.piece) and _has_whole_bytes(graph, slot.whole):
-            found[piece.name, whole.name] = Alias(slot.delta, piece.size)
-    return found
-
-
-def _has_whole_bytes(graph: Graph, index: int) -> bool:
-    """Whether a tensor is there, has memory of its own that may be shared, and takes as many bytes on every target."""
-    tensor = graph.tensors[index] if index >= 0 else None
-    return tensor is not None and tensor.kind in ("activation", "variable") and DTYPE_BITS.get(tensor.dtype, 0) >= 8
+    tensors = graph.tensors
+    return {
+        (tensors[slot.piece].name, tensors[slot.whole].name): Alias(slot.delta, tensors[slot.piece].size)
+        for slot in find_slots(graph, op)
+    }
 
 
 def check_rows(planset: PlanSet, graph: Graph) -> Iterator[Violation]:

@@ -117,6 +117,7 @@ def _uses(graph: Graph, contents: Contents, target: Target | None) -> list[_Use]
     rules = rules_of(target.aliasing, target.kernels) if target else AliasRules()
     inline = target is None or target.bodies == "inline"
     kernels = target.kernels if target and not target.texels else "none"
+    storage = target.storage if target else "plain"
     tensors, layout = contents.tensors, graph.layout
     made: list[_Use] = []
 
@@ -128,16 +129,16 @@ def _uses(graph: Graph, contents: Contents, target: Target | None) -> list[_Use]
                 walk(body, [None] * len(body.ops))
             inputs, outputs = tuple(names[i] for i in op.inputs), tuple(names[i] for i in op.outputs)
             first = outputs[0] if outputs else ""
-            viewed, over = "", set(_updates(target, op.type, inputs, outputs, contents))
+            viewed, over = "", set(_updates(target, op.type, inputs, outputs, contents) if target else ())
             if first in tensors:
                 known = [tensors.get(name) for name in inputs]
                 source = known[0] if known else None
-                if source and op.type in rules.views and is_view_of(tensors[first], source, target, layout):
+                if source and op.type in rules.views and is_view_of(tensors[first], source, storage, layout):
                     viewed = inputs[0]
                 # Element k must lie on element k, or a result would overwrite elements that are still to be read.
                 for position in rules.in_place.get(op.type, ()):
                     source = known[position] if position < len(known) else None
-                    is_alike = source is not None and may_overwrite(source, tensors[first], target)
+                    is_alike = source is not None and may_overwrite(source, tensors[first], storage)
                     if is_alike and _has_read(kernels, g, op, position):
                         over.add((position, first))
             workspace = tuple(f"{contents.labels[len(made)]}:scratch{k}" for k in range(len(op.scratch)))
@@ -155,16 +156,15 @@ def _has_read(kernels: str, graph: Graph, op: Op, position: int) -> bool:
 
 
 def _updates(
-    target: Target | None, kind: str, inputs: Sequence[str], outputs: Sequence[str], contents: Contents
+    target: Target, kind: str, inputs: Sequence[str], outputs: Sequence[str], contents: Contents
 ) -> Iterator[tuple[int, str]]:
     """(position, output) of each state that an operator updates; the input stands in that position alone."""
-    rules = RULES[target.aliasing] if target else AliasRules()
-    for position, number in rules.updates.get(kind, ()):
+    for position, number in RULES[target.aliasing].updates.get(kind, ()):
         if position < len(inputs) and number < len(outputs) and outputs[number] in contents.states:
             past, present = inputs[position], outputs[number]
             is_state = contents.states[present] == past and inputs.count(past) == 1
             pair = [contents.tensors[name] for name in (past, present) if name in contents.tensors]
-            if is_state and len(pair) == 2 and may_overwrite(pair[0], pair[1], target):
+            if is_state and len(pair) == 2 and may_overwrite(pair[0], pair[1], target.storage):
                 yield position, present
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import edgemem
-from edgemem.errors import InvalidPlanError, ModelError
+from edgemem.errors import InvalidPlanError, ModelError, StalePlanError
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.model.overlap import distance
 from edgemem.plans import LEFT_TO_RUNTIME, SearchReport, SharedObjectsPlan
 from edgemem.proof import Cause, prove
 from edgemem.records.problem import Problem
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.targets import BUILT_IN, Target
 from tests.unit.test_rehearsal import CONVS, GOOD, INSIDE, RULES, by_hand, loop, record, tensor
 
@@ -618,3 +619,79 @@ def test_regions_that_a_plan_does_not_have() -> None:
     assert edgemem.verify(forged, CONVS)
     first = replace(planset, offsets=(replace(plan, regions=np.array([0, 0], np.int64)),))
     assert edgemem.verify(replace(first, target=None), CONVS) == ()
+
+
+def test_claims_of_a_plan_for_no_target() -> None:
+    honest = edgemem.plan(depthwise(), target=MICRO)
+    assert any("the plan is for no target" in words for words in messages(replace(honest, target=None), depthwise()))
+
+
+def test_a_state_that_is_nowhere() -> None:
+    graph, rules = cache((1, 2, 3)), replace(RULES, states={"past": "present"})
+    assert Cause.STATE_NOT_KEPT in found(replace(by_hand(graph, RULES, []), target=rules), graph)
+
+
+def test_workspace_is_no_texture() -> None:
+    target = Target("textures", alignment=1, aliasing="none", texels=True)
+    tensors = tuple(tensor(name, (1, 2, 2, 4)) for name in "xay")
+    ops = (Op("f", "C", (0,), (1,), scratch=(64,)), Op("g", "C", (1,), (2,)))
+    graph = Graph("g", tensors, ops, (0,), (2,))
+    honest = edgemem.plan(replace(graph, ops=(replace(ops[0], scratch=()), ops[1])), target=target)
+    records = [*honest.problem.records, replace(record("f:scratch0", 0, 0, 0, kind="scratch"), size=(4, 4), tensors=())]
+    plan = SharedObjectsPlan("hand", {}, np.array([0, 1]), (honest.problem.records[0].size, (4, 4)), 20, optimal=False)
+    forged = replace(honest, problem=Problem(records), shared_objects=(plan,), offsets=())
+    assert "'f:scratch0' needs 64, its record has (4, 4)" in messages(forged, graph)
+
+
+def test_rows_of_a_state_are_read_where_they_are() -> None:
+    """A slice of a state lies inside it, and writes nothing there; elsewhere in the state it would."""
+    tensors = (tensor("past", (4, 4)), tensor("s", (2, 4)), tensor("y", (2, 4)), tensor("present", (4, 4)))
+    about = {"begin": (1, 0), "size": (2, 4)}
+    cut = Op("c", "Slice", (0,), (1,), attributes=about)
+    ops = (cut, Op("f", "Conv", (1,), (2,)), Op("g", "Conv", (2,), (3,)))
+    graph = Graph("g", tensors, ops, (0,), (2, 3))
+    rules = replace(RULES, states={"past": "present"}, slots=True)
+    rows = [(record("past", 0, 2, 64, "past", "present", kind="state"), 0), (record("s", 0, 1, 32), 16)]
+    for offset, within, is_right in ((16, [(1, 0, 16)], True), (32, [(1, 0, 16)], False), (16, [], False)):
+        made = by_hand(graph, rules, [rows[0], (rows[1][0], offset)])
+        problem = Problem(list(made.problem.records), within=within, alignment=16)
+        made = replace(made, problem=problem, bounds=lower_bounds(problem))
+        plan = replace(made.offsets[0], optimal=made.offsets[0].size == made.bounds.offsets)
+        assert (edgemem.verify(replace(made, offsets=(plan,)), graph) == ()) is is_right
+
+
+def test_a_plan_for_another_graph_is_stale_and_any_other_is_wrong() -> None:
+    stale = replace(by_hand(CONVS, RULES, GOOD), digest="0" * 64)
+    wrong = by_hand(CONVS, RULES, [(one, 0) for one, _ in GOOD])
+    for planset, kind in ((stale, StalePlanError), (wrong, InvalidPlanError)):
+        with pytest.raises(InvalidPlanError) as error:
+            prove(planset, CONVS)
+        assert type(error.value) is kind
+
+
+def test_rows_are_of_the_input_that_they_name() -> None:
+    """An absent input is none of the graph's tensors, and what an operator reads twice it may not overwrite."""
+    graph = depthwise()
+    for inputs, is_right in (((1, 4), True), ((1, 4, -1), True), ((1, 4, 1), False), ((1, 1), False)):
+        op = replace(graph.ops[1], inputs=inputs)
+        last = [*graph.tensors[:1], graph.tensors[4], *graph.tensors[2:4], graph.tensors[1]]  # `a` is the last one
+        at = {0: 0, 1: 4, 2: 2, 3: 3, 4: 1, -1: -1}
+        ops = tuple(
+            replace(o, inputs=tuple(at[i] for i in o.inputs), outputs=tuple(at[i] for i in o.outputs))
+            for o in (graph.ops[0], op, graph.ops[2])
+        )
+        other = replace(graph, tensors=tuple(last), ops=ops)
+        made = by_hand(other, MICRO, [(record("a", 0, 0, 64), 0), (record("b", 1, 2, 64), 0)])
+        assert (edgemem.verify(made, other) == ()) is is_right, inputs
+
+
+def test_textures_lie_on_each_other_by_no_kernels_distance() -> None:
+    target = replace(MICRO, alignment=1, aliasing="none", texels=True)
+    shape = (1, 4, 4, 4)
+    tensors = tuple(tensor(n, shape) if n != "w" else tensor(n, (1, 1, 1, 4), kind="constant") for n in "xabyw")
+    graph = replace(depthwise(), tensors=tensors)
+    assert distance("tflm-reference", graph, graph.ops[1], 0) == 0
+    honest = edgemem.plan(graph, target=target)
+    assert edgemem.verify(honest, graph) == ()
+    forged = replace(honest, problem=Problem(list(honest.problem.records), overlap=[(0, 1, 0)]))
+    assert Cause.NOT_PERMITTED in found(forged, graph)
