@@ -91,9 +91,7 @@ class Marks:
         del self._lows[first:last]
 
     def _mark(self, low: int, high: int, number: int) -> None:
-        """Add a write to the bytes [low, high)."""
-        self._cut(low)
-        self._cut(high)
+        """Add a write to the bytes [low, high), at whose ends `_overwrite` let segments begin."""
         first, last = bisect_left(self._lows, low), bisect_left(self._lows, high)
         begins: list[int] = []
         at = low

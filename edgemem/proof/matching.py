@@ -273,11 +273,11 @@ def _check_states(planset: PlanSet, contents: Contents, place: dict[str, int]) -
     states: set[int] = set()
     for present, past in contents.states.items():
         index = place.get(past)
-        record = None if index is None or place.get(present) != index else planset.problem.records[index]
-        if record is None or index is None or record.kind != "state":
+        if index is None or place.get(present) != index or planset.problem.records[index].kind != "state":
             message = f"{past!r} and {present!r} are one state, but not one record of that kind"
             yield Violation(Cause.STATE_NOT_KEPT, message, records=(past, present))
             continue
+        record = planset.problem.records[index]
         states.add(index)
         if (record.first_op, record.last_op) != (0, max(len(planset.steps) - 1, 0)):
             message = f"{record.name!r} is in use from {record.first_op} to {record.last_op}, not for the whole run"

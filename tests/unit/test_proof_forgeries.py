@@ -291,6 +291,10 @@ def test_the_error_says_what_to_do() -> None:
         with pytest.raises(InvalidPlanError) as error:
             prove(wrong, CONVS, remedy=remedy)
         assert str(error.value).splitlines()[0].endswith(end)
+    for rows, end in ((GOOD[:1], "'b' has no place"), ([], "'a' has no place (and 1 more)")):
+        with pytest.raises(InvalidPlanError) as error:
+            prove(by_hand(CONVS, RULES, rows), CONVS)
+        assert str(error.value).splitlines()[0] == f"the plan is refused: tensor without a place: {end}"
 
 
 def test_a_search_that_proved_more_than_a_plan_needs() -> None:
@@ -695,3 +699,31 @@ def test_textures_lie_on_each_other_by_no_kernels_distance() -> None:
     assert edgemem.verify(honest, graph) == ()
     forged = replace(honest, problem=Problem(list(honest.problem.records), overlap=[(0, 1, 0)]))
     assert Cause.NOT_PERMITTED in found(forged, graph)
+
+
+def test_workspace_holds_no_tensor() -> None:
+    graph = depthwise((64,))
+    place = record("g:scratch0", 1, 1, 64, kind="scratch")
+    rows = [(record("a", 0, 1, 64), 0), (record("b", 1, 2, 64), 64)]
+    assert edgemem.verify(by_hand(graph, RULES, [*rows, (replace(place, tensors=()), 128)]), graph) == ()
+    forged = by_hand(graph, RULES, [rows[0], (replace(place, tensors=("b",)), 64)])
+    assert {Cause.UNKNOWN_TENSOR, Cause.MISSING_TENSOR} <= found(forged, graph)
+
+
+def test_a_tensor_may_be_as_large_as_a_binding() -> None:
+    planset = by_hand(CONVS, RULES, GOOD)
+    for binding, causes in ((16, set()), (15, {Cause.OVER_CAPACITY})):
+        assert found(replace(planset, target=replace(RULES, binding=binding)), CONVS) == causes
+
+
+def test_what_lies_behind_a_slice_in_its_input_is_free_again() -> None:
+    graph = sliced(0)
+    ops = (*graph.ops[:2], Op("h", "CONV_2D", (2,), (3,)), Op("k", "CONV_2D", (2, 3), (4,)))
+    graph = replace(graph, tensors=(*graph.tensors, tensor("z", (2, 16), "int8")), ops=ops, outputs=(4,))
+    rules = replace(RULES, aliasing="none", slots=True)
+    rows = [(record("a", 0, 1, 64), 0), (record("b", 1, 3, 32), 0), (record("y", 2, 3, 32), 32)]
+    made = by_hand(graph, rules, rows)
+    problem = Problem(list(made.problem.records), within=[(1, 0, 0)], alignment=16)
+    bounds = lower_bounds(problem)
+    plan = replace(made.offsets[0], optimal=made.offsets[0].size == bounds.offsets)
+    assert edgemem.verify(replace(made, problem=problem, bounds=bounds, offsets=(plan,)), graph) == ()
