@@ -220,12 +220,8 @@ def _check_tensor(planset: PlanSet, graph: Graph, tensor: Tensor, index: int) ->
         message = f"{name!r} is {tensor.note or tensor.dtype}, and its record has {record.size}"
         yield Violation(Cause.RECORD_TOO_SMALL, message, records=(name,))
         return
-    texels = target is not None and target.texels
-    if texels != (planset.problem.extents is not None):
-        message = f"records count {'bytes' if texels else 'texels'}, and the target does not"
-        yield Violation(Cause.WRONG_KIND, message, records=(name,))
-        return
-    needed = _texture(tensor, graph.layout, target) if target and texels else _bytes(tensor, target, graph.layout)
+    is_texture = target is not None and target.texels
+    needed = _texture(tensor, graph.layout, target) if target and is_texture else _bytes(tensor, target, graph.layout)
     held = record.size
     fits = (
         isinstance(held, int) and held >= needed

@@ -614,6 +614,26 @@ def test_a_plan_for_kernels_without_its_model(tmp_path: Path) -> None:
     planset = by_hand(depthwise(), MICRO, apart)
     edgemem.save(None, planset, tmp_path / "p.edgemem")
     assert edgemem.verify(tmp_path / "p.edgemem") == ()
+    assert prove(planset, kernels="cmsis-nn").planset is planset
+
+
+def test_a_plan_that_was_refused_is_refused_again() -> None:
+    wrong = by_hand(CONVS, RULES, [(one, 0) for one, _ in GOOD])
+    for graph in (CONVS, None, CONVS):
+        with pytest.raises(InvalidPlanError):
+            prove(wrong, graph)
+
+
+def test_records_count_what_the_target_does() -> None:
+    """Texels are no bytes, whatever their number is."""
+    textures = Target("textures", alignment=1, aliasing="none", texels=True)
+    graph = Graph("g", tuple(tensor(n, (1, 2, 2, 4)) for n in "xay"), CONVS.ops[:1], (0,), (1,))
+    graph = replace(graph, ops=(*graph.ops, Op("g", "Conv", (1,), (2,))), outputs=(2,))
+    bytes_ = by_hand(graph, RULES, [(record("a", 0, 1, 64), 0)])
+    texels = edgemem.plan(graph, target=textures)
+    assert edgemem.verify(bytes_, graph) == edgemem.verify(texels, graph) == ()
+    assert Cause.RECORD_TOO_SMALL in found(replace(bytes_, target=textures), graph)
+    assert Cause.RECORD_TOO_SMALL in found(replace(texels, target=replace(RULES, alignment=1)), graph)
 
 
 def test_regions_that_a_plan_does_not_have() -> None:
@@ -727,3 +747,25 @@ def test_what_lies_behind_a_slice_in_its_input_is_free_again() -> None:
     bounds = lower_bounds(problem)
     plan = replace(made.offsets[0], optimal=made.offsets[0].size == bounds.offsets)
     assert edgemem.verify(replace(made, problem=problem, bounds=bounds, offsets=(plan,)), graph) == ()
+
+
+def test_what_is_not_of_a_piece_is_the_concatenation_alone() -> None:
+    """The half of `c` in front of the piece that lies in it is overwritten before `c` is read."""
+    tensors = tuple(tensor(n, (rows, 16), "int8") for n, rows in zip("xabcty", (2, 2, 2, 4, 2, 2), strict=True))
+    ops = (
+        Op("f", "CONV_2D", (0,), (1,)),
+        Op("g", "CONV_2D", (0,), (2,)),
+        Op("j", "CONCATENATION", (1, 2), (3,), attributes={"axis": 0}),
+        Op("h", "CONV_2D", (0,), (4,)),
+        Op("k", "CONV_2D", (3, 4), (5,)),
+    )
+    graph = Graph("g", tensors, ops, (0,), (5,))
+    rules = replace(RULES, aliasing="none", slots=True)
+    for last, offset, cause in ((4, 96, set()), (2, 0, {Cause.OVERWRITTEN})):
+        rows = [(record("a", 0, 2, 32), 64), (record("b", 1, 2, 32), 32)]
+        rows += [(record("c", 2, last, 64), 0), (record("t", 3, 4, 32), offset)]
+        made = by_hand(graph, rules, rows)
+        problem = Problem(list(made.problem.records), within=[(1, 2, 32)], alignment=16)
+        bounds = lower_bounds(problem)
+        plan = replace(made.offsets[0], optimal=made.offsets[0].size == bounds.offsets)
+        assert found(replace(made, problem=problem, bounds=bounds, offsets=(plan,)), graph) == cause
