@@ -10,6 +10,7 @@ Both are derived from the graph's operators. The rows of a plan's problem that s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from edgemem.model.overlap import distance
@@ -89,25 +90,19 @@ def check_rows(planset: PlanSet, graph: Graph) -> Iterator[Violation]:
     A problem with such rows lets its plans share what must be disjoint, whether or not one of them does.
     """
     problem = planset.problem
-    if problem.overlap is None and problem.within is None:
-        return
-    least: dict[tuple[int, int], int] = {}
-    deltas: set[tuple[int, int, int]] = set()
+    claimed = {(i, j) for i, j, _ in _rows(problem.overlap)}
+    least: dict[tuple[int | None, int | None], int] = {}
+    deltas: set[tuple[int | None, int | None, int]] = set()
     place = {name: number for number, record in enumerate(problem.records) for name in record.tensors}
-    made = {j for _, j, _ in _rows(problem.overlap)}
+    names = [*(tensor.name for tensor in graph.tensors), ""]  # index -1: absent
     for op, permission in zip(graph.ops, permissions_of(graph, planset.target), strict=True):
         if permission is None:
             continue
-        for (piece, whole), alias in permission.aliases.items():
-            if piece in place and whole in place:
-                deltas.add((place[piece], place[whole], alias.delta))
-        j = place.get(graph.tensors[op.outputs[0]].name) if op.outputs and op.outputs[0] >= 0 else None
-        if j is None or j not in made:
-            continue
-        for name in place.keys() & {graph.tensors[i].name for i in op.inputs if i >= 0}:
-            bytes_ = permission.least_distance(name)
+        deltas |= {(place.get(piece), place.get(whole), a.delta) for (piece, whole), a in permission.aliases.items()}
+        for source, result in product(op.inputs, op.outputs):
+            pair = place.get(names[source]), place.get(names[result])
+            bytes_ = permission.least_distance(names[source]) if pair in claimed else None
             if bytes_ is not None:
-                pair = place[name], j
                 least[pair] = max(bytes_, least.get(pair, bytes_))
     why = _why(planset.target)
     for i, j, bytes_ in _rows(problem.overlap):

@@ -478,6 +478,16 @@ def test_a_texture_may_be_as_long_as_the_target_has_them_and_no_longer() -> None
     assert found(replace(honest, shared_objects=(wrong,)), graph)  # objects of bytes
 
 
+def test_textures_of_no_target_and_of_one_without_a_form_have_no_longest_side() -> None:
+    target = Target("textures", alignment=1, aliasing="none", texels=True, texture_side=4)
+    graph = Graph("g", tuple(tensor(n, (1, 2, 5, 4)) for n in "xay"), CONVS.ops[:1], (0,), (1,))
+    graph = replace(graph, ops=(*graph.ops, Op("g", "Conv", (1,), (2,))), outputs=(2,))
+    honest = edgemem.plan(graph, target=target)
+    assert honest.shared_objects[0].objects == ((5, 2),)
+    assert edgemem.verify(honest, graph) == ()
+    assert Cause.RECORD_TOO_SMALL in found(replace(honest, target=None), graph)
+
+
 def test_messages_name_what_objects_need() -> None:
     rows = [(record("a", 0, 1, 16), 0), (record("b", 1, 2, 16), 1)]
     right = in_objects(CONVS, RULES, rows, (16, 16))  # type: ignore[arg-type]
@@ -769,3 +779,11 @@ def test_what_is_not_of_a_piece_is_the_concatenation_alone() -> None:
         bounds = lower_bounds(problem)
         plan = replace(made.offsets[0], optimal=made.offsets[0].size == bounds.offsets)
         assert found(replace(made, problem=problem, bounds=bounds, offsets=(plan,)), graph) == cause
+
+
+def test_a_pinned_tensor_is_somewhere() -> None:
+    rules = replace(RULES, pins={"b": 16})
+    assert edgemem.verify(replace(by_hand(CONVS, RULES, GOOD), target=rules), CONVS) == ()
+    assert "'b' is nowhere, but is pinned at 16" in messages(
+        replace(by_hand(CONVS, RULES, GOOD[:1]), target=rules), CONVS
+    )

@@ -107,3 +107,8 @@ def test_a_wrong_plan_of_a_second_cycle_is_found(tmp_path: Path) -> None:
     planfile.save_all([_planned(), replace(wrong, offsets=(replace(plan, offsets=plan.offsets * 0),))], path)
     done = CliRunner().invoke(main, ["verify", str(path)])
     assert done.exit_code != 0
+
+
+def test_a_cycle_of_shared_objects_alone_has_no_offsets_to_repeat() -> None:
+    objects = make_plans(_planned().problem, choices("shared_objects/greedy_by_size")).shared_objects
+    assert verify_planset(replace(_planned(), offsets=(), shared_objects=objects)) == ()
