@@ -52,7 +52,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def set_child_path() -> None:
-    """Make child processes import what the tests import: the installed edgemem first, then `tests` and `models`."""
+    """Make child processes import what the tests import: the installed edgemem first, then `tests` and `models`.
+
+    Hundreds of them import edgemem, and compile it once.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(INSTALLED), str(ROOT)]))
     os.environ["PYTHONSAFEPATH"] = "1"  # the working folder, which may be the checkout, does not come before them
 
