@@ -11,6 +11,7 @@ import pytest
 from edgemem.android.sdk import run_tool
 from tests.android.parts import KOTLIN as VERSION
 from tests.android.parts import kotlin_jars
+from tests.android.tools import JVM
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,7 @@ def syntax_errors(scripts: dict[str, str], folder: Path) -> list[str]:
 
 def _kotlinc() -> list[str | Path]:
     jars = kotlin_jars()
-    java: list[str | Path] = [jvm("java"), "-cp", jars / "kotlin-preloader.jar"]
+    java: list[str | Path] = [jvm("java"), *JVM, "-cp", jars / "kotlin-preloader.jar"]
     preloader: list[str | Path] = ["org.jetbrains.kotlin.preloading.Preloader", "-cp", jars / "kotlin-compiler.jar"]
     options: list[str | Path] = ["-no-stdlib", "-no-reflect", "-cp", jars / "kotlin-stdlib.jar", "-jvm-target", "17"]
     return [*java, *preloader, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", *options]

@@ -17,7 +17,7 @@ import pytest
 
 from edgemem.android.library import compile_java, write_zip
 from tests.android.parts import part
-from tests.android.tools import need
+from tests.android.tools import JVM, need
 
 __all__ = ["make_sdk", "write_toolchain"]
 
@@ -37,7 +37,10 @@ def make_sdk(home: Path) -> Path:
     tools.mkdir(parents=True)
     platform.mkdir(parents=True)
     d8 = tools / "d8"
-    d8.write_text(f'#!/bin/sh\nexec java -cp "{part("bundletool")}" com.android.tools.r8.D8 "$@"\n', encoding="utf-8")
+    d8.write_text(
+        f'#!/bin/sh\nexec java {" ".join(JVM)} -cp "{part("bundletool")}" com.android.tools.r8.D8 "$@"\n',
+        encoding="utf-8",
+    )
     d8.chmod(0o755)
     members: dict[str, bytes] = {}
     with zipfile.ZipFile(_RESOURCES) as resources, zipfile.ZipFile(_JSON) as json:

@@ -10,7 +10,10 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["PACKAGES", "need"]
+__all__ = ["JVM", "PACKAGES", "need"]
+
+# Of `java`: programs that end after seconds are not compiled twice, nor collected by several threads.
+JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 # Programs, and the Debian packages that have them.
 PACKAGES: Final = {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -13,13 +11,14 @@ import onnx
 import pytest
 from onnx import helper
 
+import edgemem
 from edgemem.cli.main import main
 from models.build import build_tflite
 from models.decoder import Sizes, decoder
 from tests.snapshots import Device, snapshot, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytest.importorskip("onnxruntime")
@@ -95,15 +94,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "models.toml").write_text("[[model]]\npath = 'm.onnx'\nbudget = '1MiB'\n")
     (made / "small.toml").write_text("[[model]]\npath = 'm.onnx'\nbudget = 1\n")
     (made / "not.apk").write_bytes(b"no package")
-    ran = command(made, "plan", "m.onnx", "-o", "p.onnx")
-    assert ran.returncode == 0, ran.stderr
+    edgemem.save(made / "m.onnx", edgemem.plan(made / "m.onnx"), made / "p.onnx")
     return made
 
 
-def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own, because runtimes print without Python."""
-    line = [sys.executable, "-m", "edgemem", *words]
-    return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+@pytest.fixture
+def command(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command in the folder: its exit code, and what it and the runtimes, which need no Python for it, print."""
+    monkeypatch.chdir(folder)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(words, prog_name="edgemem")
+        return (int(ended.value.code or 0), *capfd.readouterr())
+
+    return run
 
 
 def refuse(constant: str) -> None:
@@ -111,21 +118,21 @@ def refuse(constant: str) -> None:
 
 
 @pytest.mark.parametrize("case", [*QUICK, *(pytest.param(case, marks=pytest.mark.full) for case in SLOW)], ids=str)
-def test_stdout_is_json(case: str, folder: Path) -> None:
+def test_stdout_is_json(case: str, command: Callable[..., tuple[int, str, str]]) -> None:
     words, code = {**QUICK, **SLOW}[case]
     name = case.split(",", maxsplit=1)[0]
-    ran = command(folder, *name.split(), *words.split(), "--json")
-    assert ran.returncode == code, ran.stderr
-    if ran.stdout or not code:  # an error may leave nothing to print but its line
-        json.loads(ran.stdout, parse_constant=refuse)
+    status, out, err = command(*name.split(), *words.split(), "--json")
+    assert status == code, err
+    if out or not code:  # an error may leave nothing to print but its line
+        json.loads(out, parse_constant=refuse)
 
 
-def test_commands_leave_out_what_onnx_runtime_warns_of(folder: Path) -> None:
+def test_commands_leave_out_what_onnx_runtime_warns_of(command: Callable[..., tuple[int, str, str]]) -> None:
     for words in (
         ("plan", "m.onnx", "-o", "again.onnx"),
         ("run", "m.onnx", "--compare"),
         ("verify", "--run", "p.onnx"),
     ):
-        ran = command(folder, *words)
-        assert ran.returncode == 0, ran.stderr
-        assert "onnxruntime:" not in ran.stdout + ran.stderr
+        status, out, err = command(*words)
+        assert status == 0, err
+        assert "onnxruntime:" not in out + err

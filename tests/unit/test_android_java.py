@@ -19,7 +19,7 @@ from edgemem.android.library import OWN_LIBRARY, read_archive
 from edgemem.android.sources import find_sources
 from tests.android.parts import part
 from tests.android.sdk import write_toolchain
-from tests.android.tools import need
+from tests.android.tools import JVM, need
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,8 @@ class Classes:
 
 
 def tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [shutil.which(name) or name, *map(str, arguments)]
+    options = {"java": JVM, "javac": [f"-J{option}" for option in JVM]}.get(name, ())
+    command = [shutil.which(name) or name, *options, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_S, check=False)
 
 
