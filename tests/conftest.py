@@ -7,6 +7,7 @@ at every run, and skips are allowed for known reasons only. `--hypothesis-profil
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import defaultdict
 
@@ -24,10 +25,12 @@ from tests.skips import (
 
 __all__ = [
     "pytest_addoption",
+    "pytest_collection_finish",
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_make_collect_report",
     "pytest_runtest_makereport",
+    "pytest_runtest_teardown",
     "pytest_terminal_summary",
 ]
 
@@ -80,6 +83,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_collection_finish() -> None:
+    freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After the last test of a file, and what was set up for it, there is more that stays: modules and their caches."""
+    if nextitem is None or nextitem.path != item.path:
+        freeze()
+
+
+def freeze() -> None:
+    """Keep garbage collections, which hundreds of tests ask for, from going through what stays: a million objects."""
+    gc.collect()
+    gc.freeze()
 
 
 def _is_of_large_model(item: pytest.Item) -> bool:

@@ -147,7 +147,7 @@ def test_drawn_sizes_are_the_same_for_every_configuration(tmp_path: Path) -> Non
 @pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has /proc")
 def test_of_many_requests_one_is_in_memory(tmp_path: Path) -> None:
-    """23 requests of 6 to 8 MiB leave the process where one of 8 MiB does."""
+    """11 requests of 6 to 8 MiB leave the process where one of 8 MiB does."""
     x = make.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 1 << 18])
     y = make.make_tensor_value_info("y", TensorProto.FLOAT, ["rows"])
     node = make.make_node("ReduceMean", ["x"], ["y"], axes=[1], keepdims=0)
@@ -155,7 +155,7 @@ def test_of_many_requests_one_is_in_memory(tmp_path: Path) -> None:
     graph = make.make_graph([node], "mean", [x], [y])
     onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8), path)
     one, many = (
-        measure(path, vary={"rows": rows}, repeats=20, rounds=1, configurations=["default"])[0]
+        measure(path, vary={"rows": rows}, repeats=8, rounds=1, configurations=["default"])[0]
         for rows in ((8, 8), (6, 8))
     )
     for row in (one, many):
@@ -165,12 +165,12 @@ def test_of_many_requests_one_is_in_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_shape_reaches_every_configuration(tmp_path: Path) -> None:
+def test_a_shape_reaches_plain_sessions_and_ours(tmp_path: Path) -> None:
     path = small("dynamic", tmp_path)
     ((name, shape),) = ((entry.name, entry.type.tensor_type.shape) for entry in onnx.load(path).graph.input)
     sizes = tuple(d.dim_value or 6 for d in shape.dim)
     given = Bindings(input_shapes={name: sizes})
-    for row in measure(path, bindings=given, repeats=1, rounds=1):
+    for row in measure(path, bindings=given, repeats=1, rounds=1, configurations=("default", "edgemem")):
         assert row.unavailable == ""
         assert row.outputs == (6 * 8 + 8) * FLOAT
 
@@ -178,12 +178,11 @@ def test_a_shape_reaches_every_configuration(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_what_fails_is_a_row_that_says_why(tmp_path: Path) -> None:
     path = chain(tmp_path / "chain.onnx", [4, 4], domain="unknown.example")
-    for row in measure(path, rounds=1, configurations=("default", "edgemem")):
-        assert "unknown.example" in row.unavailable
-        assert row.activation is row.latency_ms is row.exact is None
     done = CliRunner().invoke(main, ["measure", str(path), "--rounds", "1", "--json"])
     assert done.exit_code == 1
-    assert all(row["unavailable"] for row in json.loads(done.stdout))
+    for row in json.loads(done.stdout):
+        assert "unknown.example" in row["unavailable"]
+        assert row["activation"] is row["latency_ms"] is row["exact"] is None
     (slow,) = measure(small("unet", tmp_path), rounds=1, timeout_s=0.001, configurations=["default"])
     assert "longer than 0.001 s" in slow.unavailable
 
@@ -213,7 +212,7 @@ def test_the_plans_of_the_file_are_measured(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_times_are_compared_by_runs_that_alternate(tmp_path: Path) -> None:
     path = chain(tmp_path / "chain.onnx", [16, 64, 8])
-    default, tuned = measure(path, repeats=8, rounds=2, configurations=("default", "tuned"))
+    default, tuned = measure(path, repeats=4, rounds=2, configurations=("default", "tuned"))
     ratio = tuned.latency_ratio
     assert ratio is not None
     assert 0 < ratio.low <= ratio.median <= ratio.high

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from click.testing import CliRunner
 from onnx import helper
 
 from edgemem.cli.main import main
+from edgemem.commands.measure import measure
 from edgemem.runtime.onnxruntime.file import plans_in
 
 if TYPE_CHECKING:
@@ -60,10 +60,9 @@ def test_one_of_two_inputs_is_enough(model: Path) -> None:
 
 @pytest.mark.full
 def test_measure_makes_up_the_rest(model: Path) -> None:
-    given = ("--input", f"s={model.with_name('s.npy')}")
-    rows = json.loads(run("measure", model, *given, "--repeats", "1", "--rounds", "1", "--json"))
-    assert {row["unavailable"] for row in rows} == {""}
-    assert {row["outputs"] for row in rows} == {SHAPE[0] * SHAPE[1] * 4}
+    given = [{"s": np.zeros(SHAPE, np.float32)}]
+    for row in measure(model, given, repeats=1, rounds=1, configurations=("default", "edgemem")):
+        assert (row.unavailable, row.outputs) == ("", SHAPE[0] * SHAPE[1] * 4)
 
 
 def test_a_recording_of_given_values_that_fails_is_an_error(model: Path) -> None:

@@ -196,6 +196,7 @@ def test_only_what_is_allowed_is_used(file: Path) -> None:
         Search(file, CandidateLimits(), allow=["magic"])
 
 
+@pytest.mark.full
 def test_overlaps_are_offered_and_never_taken_unasked(file: Path) -> None:
     found = Search(file, CandidateLimits()).found(runs=False)
     assert found.best is not None

@@ -34,7 +34,7 @@ def opened(path: Path, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("options", "head"),
     [
-        ({}, 6_021_120),
+        pytest.param({}, 6_021_120, marks=pytest.mark.full),
         ({"int8": True}, 1_505_280),
         ({"int8": True, "size": 144}, 622_080),
         ({"int8": True, **SMALLEST}, 96_000),
@@ -73,6 +73,7 @@ PUBLISHED: dict[str, list[tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_other_networks_have_the_published_sizes(name: str) -> None:
     graph = TfliteConverter.from_bytes(build_tflite(name)).graph()
