@@ -76,6 +76,7 @@ def execute(
     arena: int | None = None,
     runs: int = 1,
     then: Sequence[Sequence[NDArray[Any]]] = (),
+    apart: bool = False,
     find_smallest: bool = False,
     fill: int = 0,
     timeout_s: float | None = None,
@@ -88,7 +89,8 @@ def execute(
         outputs: how many outputs it has.
         arena: bytes to give it; ample by default.
         runs: how often it runs with these inputs, and with each set of the others.
-        then: more sets of inputs, which run in the same interpreter afterwards.
+        then: more sets of inputs, which run afterwards, in the same interpreter.
+        apart: each set in an interpreter of its own: none finds what variables had after another.
         find_smallest: look for the smallest arena that is enough, in steps of 16 bytes, in a process of its own:
             should it fail, the rest is known all the same.
         fill: what each byte of the arena is at first, as far as the system can do that; 0 for whatever it is.
@@ -102,8 +104,8 @@ def execute(
         raise MissingDependencyError("tflite-micro", purpose="running TensorFlow Lite Micro")
     given = arena or 4 * len(model) + (1 << 29)
     sets = (inputs, *then)
-    counts = {"sets": len(sets), "inputs": len(inputs), "outputs": outputs, "runs": runs, "fill": fill}
-    job = {"arena": given, **counts, "smallest": 0}
+    counts = {"sets": len(sets), "inputs": len(inputs), "outputs": outputs, "runs": runs}
+    job = {"arena": given, **counts, "apart": apart, "fill": fill, "smallest": 0}
     arrays = [value for values in sets for value in values]
     done = _ask(Message(job, arrays, model), timeout_s)
     head, tail = done.data["head"], done.data["tail"]

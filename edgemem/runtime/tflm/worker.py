@@ -3,8 +3,8 @@
 The question's content is the model and its arrays are the inputs, set after set. Its data are the bytes of the `arena`,
 how many `sets`, `inputs` and `outputs` there are, how many `runs` each set has, `smallest`, bytes below which to look
 for the smallest arena that still runs (0: do not), and `fill`, the byte that glibc fills new memory with (0: it does
-not). All sets run in one interpreter, one after the other. The answer has the outputs, set after set, and the arena's
-head, tail and smallest size.
+not). All sets run in one interpreter, one after the other, or each in one of its own (`apart`). The answer has the
+outputs, set after set, and the arena's head, tail and smallest size.
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ def _answer(question: Message) -> Message:
             ctypes.CDLL(None).mallopt(_M_PERTURB, job["fill"])
         try:
             interpreter = _interpreter(model, job["arena"])
-            for inputs in sets:
+            for n, inputs in enumerate(sets):
+                if job["apart"] and n:
+                    interpreter = None  # before another one takes as much memory
+                    interpreter = _interpreter(model, job["arena"])
                 seconds += [_run(interpreter, inputs) for _ in range(job["runs"])]
                 outputs += [interpreter.get_output(k) for k in range(job["outputs"])]
             interpreter.print_allocations()
