@@ -545,11 +545,14 @@ def test_a_forked_child_trains_by_itself() -> None:
             half = training.model(torch.zeros(2, 16, dtype=torch.long))
             child = os.fork()
             if not child:
-                half.sum().backward()
-                for _ in range(3):
-                    training.step()
-                is_same = training.result() == plain("gpt", "sgd", PROFILED + 5)
-                os._exit(0 if is_same else 1)
+                is_same = False
+                try:
+                    half.sum().backward()
+                    for _ in range(3):
+                        training.step()
+                    is_same = training.result() == plain("gpt", "sgd", PROFILED + 5)
+                finally:
+                    os._exit(0 if is_same else 1)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         del half
         inside(session, training, 3)
@@ -574,9 +577,13 @@ def test_a_child_that_is_forked_while_other_threads_allocate_does_not_wait_for_t
                 child = os.fork()
                 if not child:
                     signal.alarm(30)
-                    torch.zeros(1000).sum()
-                    training.step()
-                    os._exit(0)
+                    code = 1
+                    try:
+                        torch.zeros(1000).sum()
+                        training.step()
+                        code = 0
+                    finally:
+                        os._exit(code)
                 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         is_done.set()
         for thread in threads:
