@@ -123,8 +123,8 @@ def test_sessions_take_what_was_said_to_the_byte(network: Path, share: float, tm
 
 @pytest.mark.full
 def test_identical_means_every_bit(network: Path) -> None:
-    pytest.importorskip("onnxruntime")
     """Of the level that the file was made at: on some processors a default session arranges its sums otherwise."""
+    pytest.importorskip("onnxruntime")
     made = edgemem.shrink(network, outputs="identical", max_macs=1.02)
     assert made.chosen.outputs.endswith(("identical", "and not from those of level extended"))
 
