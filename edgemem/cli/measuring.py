@@ -127,7 +127,7 @@ def measure(
     rows: Sequence[MeasureRow] | Sequence[TfliteRow]
     with progress("measuring in fresh processes"):
         if is_tflite:
-            chosen = [*(["litert", "edgemem"] if runtime != "tflm" else []), *(["xnnpack"] if xnnpack else [])]
+            chosen = [*(["litert"] if runtime != "tflm" else []), *(["xnnpack"] if xnnpack else [])]
             chosen += ["tflm", "tflm_planned"] if runtime != "litert" else []
             rows = measure_tflite(
                 model, given, against=against, input_shapes=input_shapes, configurations=chosen, **limits

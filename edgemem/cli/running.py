@@ -62,6 +62,8 @@ def run(
 ) -> None:
     """Run a model inside its plan, and say which plan it was and what memory it took.
 
+    LiteRT places tensors by itself: its arena is measured, and compared with the plan or with what edgemem predicts.
+
     With webgpu, --compare compares with a run in which no tensors share memory, and with the CPU.
     """
     from edgemem.cli import view
@@ -100,6 +102,8 @@ def run(
             raise click.UsageError(f"--executor {executor} is for .onnx models; .tflite models have --runtime")
         if device is not None:
             raise click.UsageError("--device is for .onnx models, which ONNX Runtime runs")
+        if poison:
+            raise click.UsageError("--poison is for .onnx models and --runtime webgpu, where edgemem has the memory")
         with progress_line("running the model"):
             result = run_tflite.run(
                 model,
@@ -109,7 +113,6 @@ def run(
                 threads=threads,
                 runs=runs,
                 compare=compare,
-                poison=poison,
                 timeout_s=timeout,
             )
     else:

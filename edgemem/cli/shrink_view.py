@@ -40,11 +40,6 @@ _RUNTIMES: Final = {
         "of LiteRT's default kernels",
         "run it with builtin kernels, in stock LiteRT or edgemem.Interpreter: XNNPACK has memory of its own",
     ),
-    "litert-release": (
-        "the arena of edgemem.Interpreter, LiteRT with builtin kernels",
-        "of LiteRT's default kernels",
-        "set its inputs before every run: their memory is used again",
-    ),
     "generic": ("the arena of an ONNX Runtime session", "of a default session", ""),
     "onnxruntime": ("the arena of an ONNX Runtime session", "of a default session", ""),
 }

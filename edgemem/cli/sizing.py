@@ -82,7 +82,8 @@ def size(
     and runs at its smallest sizes; other sizes and numbers of processes are computed.
 
     Of several models it tells the arena that they need together: in TensorFlow Lite Micro with one MicroAllocator,
-    predicted; .onnx models, and .tflite models beside them or with --runtime litert, in one edgemem.Arena.
+    predicted; .onnx models in one edgemem.Arena, and .tflite models beside them, or with --runtime litert, in arenas of
+    LiteRT's own.
     """
     if share or len(models) > 1:
         if share is None or len(models) == 1:

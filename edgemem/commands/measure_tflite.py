@@ -1,9 +1,8 @@
-"""Real memory and latency of a .tflite model in LiteRT, in LiteRT inside a plan, and in TensorFlow Lite Micro.
+"""Real memory and latency of a .tflite model in LiteRT and in TensorFlow Lite Micro.
 
 Every configuration runs in fresh processes. For the figures of memory each is alone; for times it runs beside a process
-of what it is compared with, and their runs alternate, so that what else the machine does hits both alike. The plan that
-a first process for a model leaves in the cache is there for all processes that are measured. Two files can be measured
-side by side: a file that was changed to take less memory, and the one it was made of.
+of what it is compared with, and their runs alternate, so that what else the machine does hits both alike. Two files can
+be measured side by side: a file that was changed to take less memory, and the one it was made of.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.commands.process_figures import ask_together, middle, ratio_of_turns, start_times, turn_times
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
 from edgemem.records.micro_planner import predicted_head
+from edgemem.runtime.litert.memory import litert_memory
 from edgemem.runtime.litert.probe import probe_apart
 from edgemem.runtime.tflite_file import input_forms, open_model, values_of
 from edgemem.runtime.tflm.execution import execute
@@ -36,14 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["CONFIGURATIONS", "TfliteRow", "measure_tflite"]
 
 CONFIGURATIONS: Final = {
-    "litert": "LiteRT's builtin kernels in memory of its own",
+    "litert": "LiteRT's builtin kernels",
     "xnnpack": "LiteRT with XNNPACK, its default",
-    "edgemem": "edgemem's Interpreter: LiteRT's builtin kernels inside a plan",
     "tflm": "TensorFlow Lite Micro, which places all tensors by itself",
     "tflm_planned": "TensorFlow Lite Micro inside the plan in the file",
 }
 # Whether each is compared with the first of these: of the same file, or of the other one.
-_STOCK: Final = {"litert": "litert", "xnnpack": "litert", "edgemem": "litert", "tflm": "tflm", "tflm_planned": "tflm"}
+_STOCK: Final = {"litert": "litert", "xnnpack": "litert", "tflm": "tflm", "tflm_planned": "tflm"}
 _CHILDREN: Final = {"litert": "edgemem.runtime.litert.measure_child", "tflm": "edgemem.runtime.tflm.measure_child"}
 _WARM_RUNS: Final = 3  # of each process, which are not among the timed ones
 _SIZES: Final = ("imports", "made", "anonymous", "proportional", "peak")
@@ -56,10 +55,10 @@ class TfliteRow:
     Attributes:
         number: 1, or 2 for the file that the first one is compared with.
         file: the file's name.
-        configuration: litert, xnnpack, edgemem, tflm, tflm_planned.
+        configuration: litert, xnnpack, tflm, tflm_planned.
         about: what that is, for people.
         unavailable: why there are no figures, or "".
-        arena: tensors and workspace: LiteRT's arena, that of the plan, or the head of TensorFlow Lite Micro's arena.
+        arena: tensors and workspace: LiteRT's arena, or the head of TensorFlow Lite Micro's arena.
         tail: of TensorFlow Lite Micro's arena: structures and state.
         bound: what no plan of the same tensors can go below.
         imports: anonymous memory (RssAnon) of the runtime's modules. What follows is without it.
@@ -79,7 +78,7 @@ class TfliteRow:
         latency_ratio: to that, of runs that alternated.
         arena_ratio, anonymous_ratio: to that.
         exact: the outputs equal those bit for bit, for each request.
-        plan: which plan ran and what it takes, in one line; "" for the runtime's own.
+        plan: what was planned or predicted and what came of it, in one line; "" for nothing.
     """
 
     number: int
@@ -127,7 +126,7 @@ def measure_tflite(
     *,
     against: Path | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    configurations: Iterable[str] = ("litert", "edgemem", "tflm", "tflm_planned"),
+    configurations: Iterable[str] = ("litert", "tflm", "tflm_planned"),
     seed: int = 0,
     repeats: int = 20,
     rounds: int = 3,
@@ -184,11 +183,6 @@ def measure_tflite(
                 elif not _prepare_tflm(subject, file, model, requests[0], part, timeout_s):
                     continue
                 subjects.append(subject)
-        for subject in subjects:
-            if subject.row.configuration == "edgemem" and not subject.row.unavailable:
-                # The first process for a model makes its plan and leaves it in the cache; those that count find it.
-                _run(subject, common, values, timeout_s)
-                subject.answers.clear()
         for _ in range(rounds):
             for subject in subjects:
                 if not subject.row.unavailable:
@@ -207,12 +201,12 @@ def _prepare_litert(subject: _Subject, path: Path, model: TfliteModel) -> None:
     resized = {int(index): list(map(int, shape)) for index, shape in model.inputs().items()}
     subject.task |= {"model": str(path), "shapes": list(resized.items())}
     try:
-        arena = probe_apart(model.content(), resized).main.arena
+        memory = litert_memory(model, probe_apart(model.content(), resized).arena)
     except (RuntimeBindError, MissingDependencyError) as e:
         subject.row = replace(subject.row, unavailable=str(e))
         return
     if subject.row.configuration == "litert":
-        subject.row = replace(subject.row, arena=arena)
+        subject.row = replace(subject.row, arena=memory.reserved, bound=memory.lower_bound, plan=str(memory))
 
 
 def _prepare_tflm(

@@ -1,13 +1,12 @@
-"""A .tflite model run in LiteRT, in a process of its own, which a damaged file or a wrong plan may crash."""
+"""A .tflite model run in LiteRT, in a process of its own, which a damaged file may crash."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from edgemem.commands.outcome import Outcome
-from edgemem.runtime.litert.memory import InterpreterMemory
+from edgemem.runtime.litert.memory import litert_memory
 from edgemem.runtime.litert.process import ask_litert
-from edgemem.runtime.memory import report_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from edgemem.runtime.tflite_file import TfliteModel
 
-__all__ = ["bind_litert", "run_litert"]
+__all__ = ["run_litert"]
 
 
 def run_litert(
@@ -29,10 +28,9 @@ def run_litert(
     runs: int,
     threads: int,
     compare: bool,
-    poison: bool,
     timeout_s: float | None = None,
 ) -> Outcome:
-    """Run a .tflite model with LiteRT's builtin kernels inside the plan in its file, or one that is made now.
+    """Run a .tflite model with LiteRT's builtin kernels, and measure its arena.
 
     Args:
         path: the file.
@@ -40,12 +38,12 @@ def run_litert(
         feeds: inputs by name; random ones where none is given.
         runs: how many.
         threads: of the kernels.
-        compare: also run it without a plan.
-        poison: fill the arena with a pattern before every run.
+        compare: also run it without tensors that share memory.
         timeout_s: seconds until it is ended; None for ten minutes and one more for each run.
 
     Raises:
-        ModelError: LiteRT refuses the model or the inputs. RuntimeBindError: it crashes, or cannot run the plan.
+        ModelError: LiteRT refuses the model or the inputs. RuntimeBindError: it crashes, or its arena is larger than
+            the plan in the file has it.
         InvalidPlanError: the plan in the file is wrong. MissingDependencyError: no LiteRT is installed.
     """
     given = feeds or {}
@@ -59,16 +57,10 @@ def run_litert(
         runs=runs,
         threads=threads,
         compare=compare,
-        poison=poison,
-        # A file with a plan runs inside it or not at all; one without may run as LiteRT has it, which the report says.
-        refuse="raise" if model.plan() is not None else "plain",
     )
-    outputs = dict(zip(found["outputs"], arrays, strict=True))
-    memory, different = report_from(found["memory"], InterpreterMemory), tuple(found["different"])
-    compared = f"{path.name} in LiteRT with builtin kernels"
+    memory = litert_memory(model, found["arena"])
+    if memory.mode == "planned":
+        memory.check()
+    outputs, different = dict(zip(found["outputs"], arrays, strict=True)), tuple(found["different"])
+    compared = f"{path.name} in LiteRT with builtin kernels in which no tensors share memory"
     return Outcome(outputs, memory, memory, not different if compare else None, different, compared)
-
-
-def bind_litert(path: Path, model: TfliteModel, *, timeout_s: float | None = None) -> InterpreterMemory:
-    """The memory of a model once LiteRT has bound it to the plan in its file. Errors as `run_litert`."""
-    return report_from(ask_litert("bind", path, model, timeout_s=timeout_s)[0]["memory"], InterpreterMemory)

@@ -1,4 +1,4 @@
-"""A .tflite model, run inside its plan in LiteRT or TensorFlow Lite Micro and, if wanted, beside a run without it."""
+"""A .tflite model, run in LiteRT or TensorFlow Lite Micro as its plan has it and, if wanted, beside another run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from edgemem.planning.verification import plans_of
 from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import EXECUTORS, LITERT
+from edgemem.runtime.litert.memory import prove_plans
 from edgemem.runtime.tflite_file import input_forms, open_model, values_of
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
@@ -40,12 +41,11 @@ def run(
     runs: int = 1,
     threads: int = 1,
     compare: bool = False,
-    poison: bool = False,
     timeout_s: float | None = None,
 ) -> Outcome:
-    """Run a .tflite model a few times inside the plan in its file.
+    """Run a .tflite model a few times: in TensorFlow Lite Micro inside the plan in its file, in LiteRT beside it.
 
-    A file without a plan runs inside one that LiteRT's binding makes now, or as TensorFlow Lite Micro places it.
+    LiteRT places tensors by itself; its arena is measured, and compared with the plan or with what edgemem predicts.
 
     Args:
         path: the file.
@@ -54,8 +54,7 @@ def run(
         input_shapes: shapes of inputs by name; by default those that the plan is for.
         runs: how many.
         threads: of LiteRT's kernels.
-        compare: run without the plan, too.
-        poison: fill LiteRT's arena with a pattern before every run.
+        compare: run without the plan, too; in LiteRT, without tensors that share memory.
         timeout_s: seconds until the process that runs the model is ended; None for ten minutes and, in LiteRT, one
             more for each run.
 
@@ -73,10 +72,9 @@ def run(
     if chosen == "tflm":
         return _in_tflm(path, model, feeds, runs=runs, compare=compare, timeout_s=timeout_s)
     if plansets:
+        prove_plans(model, plansets)
         LITERT.check(path, plansets)
-    return run_litert(
-        path, model, feeds, runs=runs, threads=threads, compare=compare, poison=poison, timeout_s=timeout_s
-    )
+    return run_litert(path, model, feeds, runs=runs, threads=threads, compare=compare, timeout_s=timeout_s)
 
 
 def runtime_of(plansets: Sequence[PlanSet], *, offsets: bool) -> str:

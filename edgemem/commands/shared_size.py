@@ -1,4 +1,7 @@
-"""What several models take in one arena: in TensorFlow Lite Micro, or in an `edgemem.Arena` on a computer or phone."""
+"""What several models take together: in TensorFlow Lite Micro's one arena, or on a computer or phone.
+
+There .onnx models share an `edgemem.Arena`, and each .tflite model has an arena of LiteRT's own.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from edgemem.commands.process_parts import ARENA, check_budget
 from edgemem.commands.process_size import process_size
 from edgemem.commands.size import size_of
-from edgemem.errors import ModelError
 from edgemem.records.micro_arena import shared_arena
 from edgemem.records.micro_builds import INSTALLED, build_of
 from edgemem.runtime.tflite_file import open_model
@@ -48,7 +50,8 @@ class SharedSize:
 
     Attributes:
         share: `sequential`: one runs after the other, and nothing of a run is needed once another begins.
-            `interleaved`: outputs of one are kept while another runs, so that each has an arena of its own.
+            `interleaved`: outputs of one are kept while another runs, so that each has an arena of its own. In LiteRT
+            each has one in any case.
         models: in the order in which their tensors are allocated.
         arena: of all of them. In TensorFlow Lite Micro with 32-bit pointers, as predicted.
         computer: in TensorFlow Lite Micro the same with 64-bit pointers; None elsewhere.
@@ -69,17 +72,18 @@ def shared_size(
     """The arena of several models.
 
     Args:
-        paths: of .tflite files for TensorFlow Lite Micro; of planned .tflite files and .onnx files elsewhere.
+        paths: of .tflite files for TensorFlow Lite Micro; of .tflite and .onnx files elsewhere.
         share: how they run.
         in_tflm: whether TensorFlow Lite Micro runs them, with one `MicroAllocator`.
         timeout_s: seconds until each process that runs a model is ended; None for ten minutes.
 
-    Raises ModelError for a .tflite file without a plan that LiteRT runs, and as `size_of` and `process_size` do.
+    Raises as `size_of` and `process_size` do.
     """
     if not in_tflm:
         models = tuple(ArenaModel(path.name, _arena_of(path, timeout_s)) for path in paths)
-        sizes = [model.arena for model in models]
-        return SharedSize(share, models, max(sizes) if share == "sequential" else sum(sizes))
+        own = sum(model.arena for model, path in zip(models, paths, strict=True) if _is_tflite(path))
+        common = [model.arena for model, path in zip(models, paths, strict=True) if not _is_tflite(path)]
+        return SharedSize(share, models, own + (max(common, default=0) if share == "sequential" else sum(common)))
     micro = [planned_micro(open_model(path))[1] for path in paths]
     alone, here = ([shared_arena([model], build) for model in micro] for build in (_DEVICE, INSTALLED))
     models = tuple(
@@ -96,14 +100,13 @@ def check_shared(size: SharedSize, budget: int | None) -> None:
     check_budget(size.arena, budget, "{required:,} bytes required, {available:,} available; the models are above")
 
 
+def _is_tflite(path: Path) -> bool:
+    return path.suffix.lower() == ".tflite"
+
+
 def _arena_of(path: Path, timeout_s: float | None) -> int:
-    """What a session or an interpreter needs of an `edgemem.Arena`."""
-    if path.suffix.lower() != ".tflite":
-        parts = process_size(path, timeout_s=timeout_s).points[0].parts
-        return next(part.size for part in parts if part.name == ARENA)
-    planned = size_of(path, "litert", timeout_s=timeout_s).planned
-    if planned is None:
-        raise ModelError(
-            f"{path.name} has no plan that LiteRT runs; make one with: edgemem plan {path.name} --target litert -o ..."
-        )
-    return planned
+    """What an interpreter has for itself, or a session needs of an `edgemem.Arena`."""
+    if _is_tflite(path):
+        return size_of(path, "litert", timeout_s=timeout_s).arena or 0
+    parts = process_size(path, timeout_s=timeout_s).points[0].parts
+    return next(part.size for part in parts if part.name == ARENA)

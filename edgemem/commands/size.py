@@ -6,10 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.process_parts import check_budget
-from edgemem.commands.run_litert import bind_litert
 from edgemem.errors import PlanError
-from edgemem.planning.verification import plans_of
-from edgemem.runtime.executors import LITERT
+from edgemem.runtime.litert.memory import litert_memory
 from edgemem.runtime.litert.probe import probe_apart
 from edgemem.runtime.tflite_file import open_model
 from edgemem.runtime.tflm import size as tflm
@@ -36,10 +34,10 @@ class ModelSize:
         device_tail: the same on a device with 32-bit pointers, as predicted; None for `litert`.
         device_arena: the arena there, as predicted; None for `litert`.
         own_head: the head of TensorFlow Lite Micro's arena without the plan in the file; None for `litert`.
-        arena: the smallest one that is enough: activations, workspace and tail together.
+        arena: the smallest one that is enough: activations, workspace and tail together. For `litert` as measured.
         persistent: what LiteRT keeps between runs; `dynamic`: what it allocates as it runs.
-        planned: the arena of the plan in the file, where the runtime runs it.
-        plan: the plan that the runtime runs, or that it makes its own.
+        planned: the arena of the plan in the file, where the runtime keeps to it.
+        plan: the plan that the runtime keeps to, or that it makes its own.
         reason: why something was not measured, or "".
     """
 
@@ -142,27 +140,18 @@ def _in_tflm(path: Path, model: TfliteModel, timeout_s: float | None) -> ModelSi
     )
 
 
-def _in_litert(path: Path, model: TfliteModel, timeout_s: float | None) -> ModelSize:
-    main = probe_apart(model.content(), model.inputs()).main
-    scratch = {i for tensors in main.scratch for i in tensors}
-    inside = [(i, t.size) for i, t in enumerate(main.tensors) if t.allocation == "arena"]
-    planned, plan = None, "LiteRT's own"
-    plansets = plans_of(model)
-    refusal = LITERT.refusal(plansets)
-    if plansets and refusal is not None:
-        plan = f"LiteRT's own ({refusal.why}; {refusal.advice})"
-    elif plansets:
-        memory = bind_litert(path, model, timeout_s=timeout_s)
-        planned, plan = memory.planned, str(memory)
+def _in_litert(path: Path, model: TfliteModel, _timeout_s: float | None) -> ModelSize:
+    probed = probe_apart(model.content(), model.inputs())
+    memory = litert_memory(model, probed.arena)
     return ModelSize(
         "litert",
         path.stat().st_size,
         model.weights(),
-        activations=sum(size for i, size in inside if i not in scratch),
-        workspace=sum(size for i, size in inside if i in scratch),
-        arena=main.arena,
-        persistent=main.total("persistent"),
-        dynamic=main.total("dynamic"),
-        planned=planned,
-        plan=plan,
+        activations=sum(t.size for t in probed.tensors if t.place == "arena"),
+        workspace=sum(map(sum, probed.workspace)),
+        arena=probed.arena,
+        persistent=probed.kept,
+        dynamic=probed.dynamic,
+        planned=memory.planned if memory.mode == "planned" else None,
+        plan=str(memory),
     )

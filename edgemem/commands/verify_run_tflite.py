@@ -1,4 +1,4 @@
-"""The plans in a .tflite file, run as they stand by every runtime that can, and compared with runs without them."""
+"""The plans in a .tflite file, held against every runtime that keeps to them, and compared with runs without them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from edgemem.proof import Cause, Violation
 from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import LITERT
-from edgemem.runtime.litert.memory import InterpreterMemory
+from edgemem.runtime.litert.memory import litert_memory
 from edgemem.runtime.litert.process import ask_litert
-from edgemem.runtime.memory import report_from
 from edgemem.runtime.tflite_file import input_forms, open_model, values_of
 from edgemem.runtime.tflm.divergence import depends_on_memory, first_divergence
 from edgemem.runtime.tflm.execution import execute
@@ -48,9 +47,10 @@ def verify_run_tflite(
 ) -> tuple[ExecutorRun, ...]:
     """Run the plans in a .tflite file on inputs that are not zero, and compare with runs without them, bit for bit.
 
-    LiteRT runs a plan for its builtin kernels in poisoned memory, compared operator by operator. TensorFlow Lite Micro
-    runs the file's offsets on several inputs, one after the other in one arena that is not cleaned, and each time its
-    outputs are compared with those of the file without offsets.
+    LiteRT places tensors by itself: its arena, as measured, may not be larger than the plan's, and outputs must be
+    those of a run in which no tensors share memory. TensorFlow Lite Micro runs the file's offsets on several inputs,
+    one after the other in one arena that is not cleaned, and each time its outputs are compared with those of the file
+    without offsets.
 
     Args:
         planned: a .tflite file with a plan, or with offsets for TensorFlow Lite Micro.
@@ -147,13 +147,33 @@ def _in_litert(
     LITERT.check(path, plansets)
     values = values_of(input_forms(model.graph()), feeds)
     found, _ = ask_litert("compare", path, model, values, timeout_s=timeout_s)
-    memory = report_from(found["memory"], InterpreterMemory)
-    if memory.origin is None or memory.origin.source != "file":
-        raise RuntimeBindError(memory.reason or "LiteRT did not run the plan in the file")
-    violations: tuple[Violation, ...] = ()
-    if not found["equal"]:
-        message = found["divergence"] or "the outputs differ from those of a run without sharing"
-        violations = (Violation(Cause.DIFFERENT_OUTPUT, message, "litert", tuple(found["tensors"])),)
-    note = f"{found['operators']} operators compared"
+    memory = litert_memory(model, found["arena"])
+    if memory.mode != "planned":
+        raise RuntimeBindError(memory.refusal)
+    violations = [
+        Violation(
+            Cause.DIFFERENT_OUTPUT, f"output {n!r} differs from a run in which no tensors share memory", "litert", (n,)
+        )
+        for n in found["different"]
+    ]
+    if not memory.is_kept:
+        violations.append(Violation(Cause.OVER_CAPACITY, memory.refusal, "litert"))
     compared = "a run with builtin kernels in which no tensors share memory"
-    return ExecutorRun("litert", memory, violations=violations, note=note, compared=compared)
+    note = _where_tensors_are(model, plansets, dict(found["places"]))
+    return ExecutorRun("litert", memory, violations=tuple(violations), note=note, compared=compared)
+
+
+def _where_tensors_are(model: TfliteModel, plansets: Sequence[PlanSet], places: Mapping[int, int]) -> str:
+    """How many of the tensors that LiteRT shows lie where the plan has them; workspace has no names to be found by."""
+    planset = next(p for p in plansets if LITERT.refuse_plan(p) is None)
+    best = planset.best_offsets
+    assert best is not None
+    planned = {
+        name: offset
+        for record, offset in zip(planset.problem.records, best.offsets.tolist(), strict=True)
+        for name in record.tensors
+        if record.kind != "scratch"
+    }
+    names = [tensor.name for tensor in model.graph().tensors]
+    pairs = [(planned[names[i]], at) for i, at in places.items() if i < len(names) and names[i] in planned]
+    return f"{sum(offset == at for offset, at in pairs)} of {len(pairs)} tensors lie where the plan has them"

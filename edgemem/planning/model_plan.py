@@ -18,13 +18,14 @@ from edgemem.planning.micro_regions import put_into_memories
 from edgemem.planning.micro_workspace import settle_workspace
 from edgemem.planning.problem_plan import plan_with_settings
 from edgemem.planning.ranges import check_range, graphs_over, largest_sizes, widened
+from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.records.lifetime import lifetimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from edgemem.plans import PlanSet, Settings
+    from edgemem.plans import PlanSet
     from edgemem.records.problem import Problem
     from edgemem.strategy.registry import Family
     from edgemem.targets import Target
@@ -106,15 +107,18 @@ def plan_graph(
     if settings.alignment is not None:
         target = replace(target, alignment=settings.alignment)
     lives = lifetimes(graph, target)
-    # Under the rules of LiteRT the plan that LiteRT itself would make stands beside ours.
-    also = choices("offsets/litert_arena") if target.scratch == "litert" else ()
     problem = widened(lives.problem, least) if least else lives.problem
+    if target.scratch == "litert" and settings.strategies == ("auto",):
+        # LiteRT makes this plan by itself, and reads none. Its rules search nothing.
+        (own,) = choices("offsets/litert_arena")
+        if own.strategy.can_plan(problem):
+            settings = Settings(("offsets/litert_arena",), alignment=settings.alignment)
     if "regions" in problem.features:
         from edgemem.planning.regions import plan_in_regions  # few targets have several
 
         made = plan_in_regions(problem, target.regions, settings, steps=lives.steps, progress=progress)
     else:
-        made = plan_with_settings(problem, settings, families=families, also=also, fits=fits, progress=progress)
+        made = plan_with_settings(problem, settings, families=families, fits=fits, progress=progress)
     if target.scratch == "tflm" and any(record.kind == "scratch" for record in problem.records):
         made = settle_workspace(made, graph, target)
     if target.scratch == "tflm" and len(target.regions) > 1:

@@ -30,7 +30,6 @@ def make_plans(
     problem: Problem,
     wanted: Iterable[Choice] = (),
     *,
-    also: Iterable[Choice] = (),
     families: Sequence[Family] = ("offsets", "shared_objects"),
     limits: Limits | None = None,
     fits: int | None = None,
@@ -43,7 +42,6 @@ def make_plans(
         problem: the usage records.
         wanted: strategies to run; none means `auto`: all of both families and all their variants, cheapest first,
             stopping at a lower bound.
-        also: strategies that `auto` runs in any case, bound or no bound, while there is time.
         families: what `auto` covers.
         limits: how hard to search. Without an effort `auto` searches with "fast", and where that proves nothing
             optimal among up to 20,000 records, again with "default".
@@ -73,11 +71,6 @@ def make_plans(
         for k, auto in enumerate(autos):
             sharers = sum(a.has_deferred for a in autos[k:]) or 1
             made += auto.second_round(sharers=sharers, fits=fits if k == 0 else None)
-        done = {(p.strategy, *p.options.items()) for p in made}
-        for choice in also:
-            new = (choice.strategy.name, *choice.options.items()) not in done
-            if new and choice.strategy.can_plan(problem) and not clock.is_up():
-                made.append(run(problem, choice, bounds))
     offsets = [p for p in made if isinstance(p, OffsetPlan)]
     objects = [p for p in made if isinstance(p, SharedObjectsPlan)]
     planset = PlanSet(problem, naive_size(problem), bounds, tuple(offsets), tuple(objects))

@@ -13,7 +13,6 @@ from edgemem.system.distribution import VERSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgemem.planning.choice import Choice
     from edgemem.plans import PlanSet, Settings
     from edgemem.records.problem import Problem
     from edgemem.strategy.registry import Family
@@ -26,7 +25,6 @@ def plan_with_settings(
     settings: Settings,
     *,
     families: Sequence[Family],
-    also: Sequence[Choice] = (),
     fits: int | None = None,
     quick: bool = False,
     progress: Callable[[str], None] = lambda _: None,
@@ -38,7 +36,6 @@ def plan_with_settings(
     made = make_plans(
         problem,
         tuple(choice for name in settings.strategies for choice in choices(name)),
-        also=also,
         families=families,
         limits=Limits(settings.effort, settings.seed, settings.time_limit, settings.threads),
         fits=fits,

@@ -18,7 +18,7 @@ from edgemem.formats.offline_allocation import micro_refusal
 from edgemem.model.profiles import VERSIONS
 from edgemem.plans import DEPENDS_ON_DATA
 from edgemem.proof import Cause, examine
-from edgemem.runtime.honoured import LITERT_BUILTIN, NODE_BY_NODE, ON_GPU
+from edgemem.runtime.honoured import NODE_BY_NODE, ON_GPU, litert_refusal
 from edgemem.runtime.onnxruntime.file import has_blocked_layout
 from edgemem.runtime.tflm.operators import micro_graph_refusal
 
@@ -155,13 +155,6 @@ def _micro_kernels(plansets: Sequence[PlanSet]) -> str:
     return f" built with the kernels of {MICRO_KERNELS} ({VERSIONS[MICRO_KERNELS]})" if is_named else ""
 
 
-def _no_litert_arena(model: Model | Graph | None, _: Sequence[PlanSet]) -> Refusal | None:
-    from edgemem.runtime.litert.structure import SUBGRAPHS, WITH_SUBGRAPHS
-
-    has_bodies = isinstance(model, Model) and any(op.bodies or op.type in WITH_SUBGRAPHS for op in model.graph().ops)
-    return Refusal(f"the model cannot run in a planned arena: {SUBGRAPHS}", "") if has_bodies else None
-
-
 def _tried_in_litert(file: Path, _: Model) -> str:
     from edgemem.runtime.litert.process import trial_refusal
 
@@ -236,9 +229,8 @@ LITERT: Final = Executor(
     "litert",
     "LiteRT with builtin kernels (edgemem.Interpreter)",
     (".tflite",),
-    _refusing(LITERT_BUILTIN),
-    _no_litert_arena,
-    _tried_in_litert,
+    litert_refusal,
+    try_file=_tried_in_litert,
 )
 WEBGPU: Final = Executor(
     "webgpu",

@@ -82,7 +82,7 @@ class MemoryReport:
 
     def __repr__(self) -> str:
         """The class and the line that says what a run took."""
-        return f"{type(self).__name__}({self.executor}: {memory_line(self)})"
+        return f"{type(self).__name__}({self.executor}: {self})"
 
     def _repr_html_(self) -> str:
         """For notebooks: the sizes of the run, and which plan it kept to."""
@@ -91,7 +91,7 @@ class MemoryReport:
         sizes = {"planned": self.planned, "lower bound": self.lower_bound, "reserved": self.reserved}
         sizes |= {"outside": self.outside, **self.details}
         facts = [(name, f"{size:,}") for name, size in sizes.items() if size]
-        return html_card(f"{self.executor}: {self.mode}", [*facts, ("in words", memory_line(self))])
+        return html_card(f"{self.executor}: {self.mode}", [*facts, ("in words", str(self))])
 
 
 def origin_of(planset: PlanSet, plan: Plan, source: Source) -> Origin:

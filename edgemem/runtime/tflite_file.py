@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from edgemem.formats.wiring import Wiring
     from edgemem.model.graph import Graph
 
 __all__ = ["TfliteModel", "input_forms", "open_model", "values_of"]
@@ -24,6 +25,12 @@ __all__ = ["TfliteModel", "input_forms", "open_model", "values_of"]
 @runtime_checkable
 class TfliteModel(Model, MicroPlanned, Resizable, Rewritable, Protocol):
     """What the converter of .tflite files gives."""
+
+    def wiring(self) -> Wiring:
+        """How the main subgraph is wired."""
+
+    def first_operators(self, count: int) -> bytes:
+        """The file, with only the first operators of its main subgraph in the list of them."""
 
 
 def open_model(path: Path, input_shapes: Mapping[str, Sequence[int]] | None = None) -> TfliteModel:

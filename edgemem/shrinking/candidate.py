@@ -34,7 +34,7 @@ IDENTICAL: Final = "identical"  # `Candidate.outputs` where every bit is the sam
 # What a changed model's outputs are compared with, by the target that counts its memory.
 _COMPARED: Final = {
     **dict.fromkeys(("generic", "onnxruntime"), "a default session of the model as it was"),
-    **dict.fromkeys(("litert", "litert-release"), "the model as it was, in LiteRT's builtin kernels"),
+    "litert": "the model as it was, in LiteRT's builtin kernels",
     "tflm": "the model as it was, in TensorFlow Lite Micro",
 }
 _NEAR: Final = 0.03  # how far a prediction of the tail may be off

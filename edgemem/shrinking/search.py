@@ -38,7 +38,7 @@ _PLANNED: Final = 12  # candidates that are planned before a search gives up
 _SEARCHES: Final = 5  # until something fits: for what runtimes need besides, and other outputs
 _RUN: Final = 4  # candidates whose outputs are compared before it gives up
 _ALREADY: Final = "This model was made by shrink: shrink the model that it was made from for other changes"
-_LITERT: Final = ("litert", "litert-release")  # targets that follow where TensorFlow Lite Micro's cannot meet a budget
+_LITERT: Final = "litert"  # the target that follows where TensorFlow Lite Micro's cannot meet a budget
 _LEAST: Final = 4  # candidates with the least bounds that are planned where there is no budget
 
 
@@ -112,22 +112,19 @@ class Search:
 
         Candidates whose results overlap inputs are among them for a model that runs in TensorFlow Lite Micro, but none
         is chosen unless the user named the kernel library. Where TensorFlow Lite Micro's arena cannot meet the budget
-        and the user named no target, LiteRT's may, at last with inputs that are set before every run.
+        and the user named no target, LiteRT's may.
         """
         found = self._found(runs=runs)
         is_micro = self._target is None and self._kernels is None and self._shop.counts_tail
         if found.best is not None or self._limits.budget is None or not is_micro:
             return found
-        for target in _LITERT:
-            if self._is_over():
-                break
-            try:
-                other = self._for(target).found(runs=runs)
-            except EdgememError:  # it is not installed, or does not run the model
-                break
-            if other.best is not None:
-                return replace(other, explanation=found.explanation)
-        return found
+        if self._is_over():
+            return found
+        try:
+            other = self._for(_LITERT).found(runs=runs)
+        except EdgememError:  # it is not installed, or does not run the model
+            return found
+        return found if other.best is None else replace(other, explanation=found.explanation)
 
     def _for(self, target: str) -> Search:
         """The same search under another target's rules, which shares what is made with this one."""

@@ -28,9 +28,7 @@ from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.differences import at_most, compare_values, same
 from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.litert.memory import InterpreterMemory
 from edgemem.runtime.litert.process import ask_litert
-from edgemem.runtime.memory import report_from
 from edgemem.runtime.onnxruntime.baked_file import baked_note, onnxruntime
 from edgemem.runtime.onnxruntime.file_recording import add_recording, breaks_rules
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
@@ -112,7 +110,7 @@ def try_candidate(
         if not isinstance(model, TfliteModel) or not isinstance(original, TfliteModel):
             return Trial(replace(candidate, outputs="not run: no runtime is known for this format"))
         if candidate.target.scratch == "litert":
-            return _in_litert(original, path, candidate, model, planset, limits.outputs)
+            return _in_litert(original, path, candidate, model, limits.outputs)
         if candidate.tail:
             return _in_tflm(original, candidate, model, planset)
     except (MissingDependencyError, RuntimeBindError) as e:
@@ -212,25 +210,16 @@ def _arena_over_range(file: Path, bindings: Bindings, steps: str) -> int:
     return most
 
 
-def _in_litert(
-    original: TfliteModel, path: Path, candidate: Candidate, model: TfliteModel, planset: PlanSet, rule: OutputRule
-) -> Trial:
+def _in_litert(original: TfliteModel, path: Path, candidate: Candidate, model: TfliteModel, rule: OutputRule) -> Trial:
     """Outputs are compared with those of the original in the same kernels, and time with LiteRT's default ones."""
     with temporary_folder() as folder:
-        file, planned = folder / f"original-{path.name}", folder / path.name
+        file, changed = folder / f"original-{path.name}", folder / path.name
         original.save(file)
-        model.with_plan(planfile.encode_all((planset,)), planset).save(planned)
+        model.save(changed)
         today, _ = ask_litert("made-up", file, original, runs=_RUNS, kernels="default")
         _, wanted = ask_litert("made-up", file, original, runs=_RUNS, kernels="builtin")
-        try:
-            after, made = ask_litert("made-up", planned, model, runs=_RUNS, kernels="planned")
-        except RuntimeBindError as e:  # the model has a part that cannot run in a planned arena
-            why = str(e).splitlines()[0]
-            return Trial(
-                replace(candidate, outputs=f"not run: {why}"), f"{candidate.text or 'the model as it is'}: {why}"
-            )
-    memory = report_from(after["memory"], InterpreterMemory)
-    candidate = replace(candidate, arena=memory.planned, is_measured=True)
+        after, made = ask_litert("made-up", changed, model, runs=_RUNS, kernels="builtin")
+    candidate = replace(candidate, arena=after["arena"], is_measured=True)
     is_same = len(wanted) == len(made) and all(map(same, wanted, made))
     differences = [compare_values(*pair)[1] for pair in zip(wanted, made, strict=True)]
     largest = max(differences, default=0.0)

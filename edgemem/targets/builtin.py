@@ -55,8 +55,6 @@ BUILT_IN: dict[str, Target] = {
             bodies="outside",
             scratch="litert",
         ),
-        # An arena of ours, in which inputs are to be set before every run.
-        Target("litert-release", inputs="until_last_use", outputs="to_end", bodies="outside", scratch="litert"),
         Target(
             "tflm",
             alignment=16,

@@ -123,6 +123,8 @@ class Target:
     def changed(self, *, kernels: str | None = None, slots: bool = False) -> Target:
         """The target with another kernel profile (None keeps its own), and with slots if they are asked for.
 
+        LiteRT lays no tensor inside another one, so that its target stays without slots.
+
         Raises ModelError where the target's memory cannot be shared so.
         """
         if not self.is_dense and (slots or kernels not in (None, "none")):
@@ -133,7 +135,8 @@ class Target:
                 f"no kernel profile holds for the kernels of the target {self.name!r}: they read their inputs again; "
                 "leave --kernels out, or plan for TensorFlow Lite Micro (--target tflm)"
             )
-        return replace(self, kernels=self.kernels if kernels is None else kernels, slots=self.slots or slots)
+        slots = self.slots or (slots and self.scratch != "litert")
+        return replace(self, kernels=self.kernels if kernels is None else kernels, slots=slots)
 
     @property
     def is_dense(self) -> bool:

@@ -14,10 +14,10 @@ from edgemem import api, planfile
 from edgemem.errors import EdgememError, RuntimeBindError
 from edgemem.model.rewrite import Rewrite
 from edgemem.passes.streaming.stream import StripeStage, stream
-from edgemem.runtime.litert.structs_model import model_bytes
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError, fetch
 from tests import extent
+from tests.runtime.litert_models import kinds
 from tests.tflite_models import ADD_OPTIONS, IF, WHILE, M, O, S, T, build, floats
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def damage(data: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("make", [planned, loops, compressed, rows, model_bytes])
+@pytest.mark.parametrize("make", [planned, loops, compressed, rows, kinds])
 def test_damaged_files_are_planned_or_refused(make: Callable[[], bytes]) -> None:
     data, rng = make(), random.Random(17)
     plan(data)
@@ -154,7 +154,7 @@ def test_damaged_files_do_not_take_this_process_with_them() -> None:
     from edgemem.runtime.litert.probe import probe_apart
 
     rng, probed, refused = random.Random(11), 0, []
-    seeds = (model_bytes(), compressed())
+    seeds = (kinds(), compressed())
     for data in (*seeds, *(damage(rng.choice(seeds), rng) for _ in range(10))):
         try:
             probe_apart(data)

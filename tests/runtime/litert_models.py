@@ -12,7 +12,7 @@ from tests.tflite_models import ADD_OPTIONS, IF, WHILE, M, O, S, T, build, float
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MODELS"]
+__all__ = ["MODELS", "kinds"]
 
 _MUL: Final = (21, ())
 _SHAPE: Final = (55, (2,))
@@ -166,6 +166,18 @@ def reshape_last() -> bytes:
     return build(M([S(tensors, [O("ABS", (0,), (2,)), O("RESHAPE", (2, 1), (3,))], (0, 1), (3,))]))
 
 
+def kinds() -> bytes:
+    """Tensors of several types and ranks, weights in float16, a workspace, and a tensor of open size."""
+    half = struct.pack("<3e", 1, -2, 4)
+    tensors = [T("x", shape=(2, 3)), T("bytes", "int8", (5, 7)), T("axis", "int32", (1,), ints(1))]
+    tensors += [T("weights", shape=(3,), data=floats(0.5, 1.5, -2.5)), T("half", "float16", (3,), half)]
+    tensors += [T("wide", shape=(3,)), T("sum", shape=(2,)), T("product", shape=(2, 3)), T("scaled", shape=(2, 3))]
+    tensors += [T("same", "int8", (5, 7)), T("open", "int64", (1, 2))]
+    ops = [O("DEQUANTIZE", (4,), (5,)), O("SUM", (0, 2), (6,), (27, ())), O("MUL", (0, 3), (7,), _MUL)]
+    ops += [O("ADD", (7, 5), (8,), ADD_OPTIONS), O("MAXIMUM", (1, 1), (9,)), O("WHERE", (0,), (10,))]
+    return build(M([S(tensors, ops, (0, 1), (6, 8, 9, 10))]))
+
+
 def many() -> bytes:
     """A chain with a workspace, and tensors that may share memory."""
     tensors = [T("x", shape=(1, 8, 8, 3))]
@@ -188,6 +200,7 @@ MODELS: Final[dict[str, Callable[[], bytes]]] = {
     "computed_reshape": computed_reshape,
     "given_reshape": given_reshape,
     "reshape_last": reshape_last,
+    "kinds": kinds,
     "strings": strings,
     "where": where,
     "lstm": lstm,

@@ -1,4 +1,4 @@
-"""What runs plain is LiteRT's own interpreter: it loads nothing of what plans need, and reads no more than its plan."""
+"""`edgemem.Interpreter` loads nothing of what its report needs; packed weights in a file are of one model."""
 
 from __future__ import annotations
 
@@ -13,18 +13,10 @@ import pytest
 pytest.importorskip("ai_edge_litert")
 
 from ai_edge_litert.compiled_model import CompiledModel
-from ai_edge_litert.interpreter import Interpreter as LiteRT
 from ai_edge_litert.options import CpuOptions, Options
 
-from edgemem import api, planfile
-from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert.file import ModelSource, encoded_plan
-from edgemem.runtime.litert.interpreter import Interpreter
-from edgemem_converters.tflite.model import TfliteConverter
 from models.tflite_networks import mobilenet_v2
 from tests.runtime.litert_models import MODELS
-from tests.runtime.test_interpreter import same
-from tests.runtime.test_litert_default import outputs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,13 +41,6 @@ print("\\nanswer:" + json.dumps({"same": same, "new": sorted(set(sys.modules) - 
 """
 
 
-@pytest.fixture(scope="module")
-def planned() -> bytes:
-    model = TfliteConverter.from_bytes(mobilenet_v2(alpha=0.25, size=96))
-    planset = api.plan(model, target="litert", strategy="offsets/greedy_by_size")
-    return model.with_plan(planfile.encode(planset), planset).content()
-
-
 def test_the_default_call_loads_nothing_of_plans_and_nothing_that_litert_has_not(tmp_path: Path) -> None:
     path = tmp_path / "many.tflite"
     path.write_bytes(MODELS["many"]())
@@ -66,46 +51,8 @@ def test_the_default_call_loads_nothing_of_plans_and_nothing_that_litert_has_not
     new = set(found["new"])
     assert {name for name in new if name.split(".")[0] not in {"edgemem", "importlib", "__future__"}} == set()
     runtime = {name for name in new if name.startswith("edgemem.runtime.litert.")}
-    assert runtime == {f"edgemem.runtime.litert.{name}" for name in ("file", "interpreter", "package", "pages")}
+    assert runtime == {f"edgemem.runtime.litert.{name}" for name in ("interpreter", "package", "pages")}
     assert not {name for name in new if name.startswith(("edgemem.replay", "edgemem.model", "edgemem.planning"))}
-
-
-def test_little_more_than_the_plan_is_read_of_a_file(planned: bytes, tmp_path: Path) -> None:
-    class Watched:
-        def __init__(self) -> None:
-            self.taken = 0
-
-        def __getitem__(self, part: slice) -> bytes:
-            self.taken += len(planned[part])
-            return planned[part]
-
-    data: Any = Watched()
-    plan = encoded_plan(data)
-    assert plan is not None
-    assert len(plan) < data.taken < len(plan) + len(planned) / 20
-    path = tmp_path / "planned.tflite"
-    path.write_bytes(planned)
-    assert ModelSource(str(path), None).plan() == plan
-    path.write_bytes(planned[: len(planned) // 2])
-    assert ModelSource(str(path), None).plan() in (None, plan)
-    path.write_bytes(b"")
-    assert ModelSource(str(path), None).plan() is None
-
-
-def test_where_structures_cannot_be_read_the_kernels_are_those_of_the_call(
-    planned: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(_: Any) -> Any:
-        raise RuntimeBindError("laid out in another way")
-
-    monkeypatch.setattr("edgemem.runtime.litert.observation.observe", refused)
-    bound, plain = (make(model_content=planned) for make in (Interpreter, LiteRT))
-    for one in (bound, plain):
-        one.allocate_tensors()
-    assert bound.memory.mode == "plain"
-    assert "laid out in another way" in bound.memory.reason
-    assert "DELEGATE" in {op["op_name"] for op in bound._get_ops_details()}
-    assert same(outputs(bound, 1), outputs(plain, 1))
 
 
 def _compiled(path: Path, packed: Path | str) -> np.ndarray[Any, Any]:

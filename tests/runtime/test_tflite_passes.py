@@ -64,12 +64,12 @@ def test_folding_and_ordering_change_no_bit(name: str) -> None:
 
 
 def test_folding_leaves_no_memory_for_weights() -> None:
-    from edgemem.runtime.litert.probe import probe
+    from edgemem.runtime.litert.probe_child import probe
 
     data = fetched("mp_face_detection_full_sparse")
     folded = TfliteConverter.from_bytes(data).folded().content()
-    assert probe(data).main.total("persistent") > 1_000_000
-    assert probe(folded).main.total("persistent") == 0
+    assert probe(data, {}).kept > 1_000_000
+    assert probe(folded, {}).kept == 0
 
 
 @pytest.mark.full

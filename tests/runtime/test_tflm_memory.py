@@ -91,12 +91,12 @@ def test_other_narrow_types_are_unknown_there(dtype: str) -> None:
 @pytest.mark.full
 def test_litert_packs() -> None:
     pytest.importorskip("ai_edge_litert")
-    from edgemem.runtime.litert.probe import probe
+    from edgemem.runtime.litert.probe_child import probe
 
     for dtype, size in (("int4", 500), ("uint4", 500), ("int2", 250)):
         tensors = [T("x", dtype, (1, COUNT)), T("y", dtype, (COUNT,)), T("s", "int32", (1,), numbers(COUNT))]
         model = TfliteConverter.from_bytes(build(M([S(tensors, [O("RESHAPE", (0, 2), (1,))], (0,), (1,))])))
-        assert [t.size for t in probe(model.content()).main.tensors[:2]] == [size] * 2
+        assert [t.size for t in probe(model.content(), {}).tensors[:2]] == [size] * 2
         records = api.plan(model, target="litert", strategy="offsets/naive").problem.records
         assert {r.size for r in records if r.kind != "scratch"} == {size}
 

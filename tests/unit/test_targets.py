@@ -131,7 +131,7 @@ def test_a_wrong_file_says_what_is_wrong(tmp_path: Path, text: str, what: str) -
 
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"generic, .*, litert-release, tflm, gpu-buffer, .*, pytorch"):
+    with pytest.raises(ModelError, match=r"generic, .*, litert, tflm, gpu-buffer, .*, pytorch"):
         find_target("esp32")
     with pytest.raises(ModelError, match="cannot read target"):
         find_target(str(tmp_path / "missing.toml"))

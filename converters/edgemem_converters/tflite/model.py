@@ -6,6 +6,7 @@ A plan is stored as metadata entries: `edgemem.plan` is the encoded plan, `edgem
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self
@@ -14,11 +15,13 @@ from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, Unsu
 from edgemem.formats import Bindings, find_probe
 from edgemem.formats.offline_allocation import micro_refusal
 from edgemem.formats.plan_summary import SUMMARY_KEY, plan_summary
+from edgemem.formats.wiring import Wiring
 from edgemem.system.files import atomic_write
 from edgemem_converters.tflite.computation.tensor_program import program_of
 from edgemem_converters.tflite.constant_folding import fold
 from edgemem_converters.tflite.control import CONTROL, decode_control, encode_control, file_order
 from edgemem_converters.tflite.graph import ETHOS_U, build
+from edgemem_converters.tflite.names import NARROW
 from edgemem_converters.tflite.offsets import OFFLINE, decode_offsets, encode_offsets
 from edgemem_converters.tflite.one_operator import write_operator
 from edgemem_converters.tflite.operator_file import operator_file
@@ -183,6 +186,19 @@ class TfliteConverter:
             )
         changes = {**self._changes, **_NO_PLAN, _SHRUNK: None, OFFLINE: self._encoded(planset)}
         return type(self)(self._base, changes, self.bindings, self._file)
+
+    def wiring(self) -> Wiring:
+        """How the main subgraph is wired."""
+        main = self._file.subgraphs[0]
+        variables = tuple(i for i, tensor in enumerate(main.tensors) if tensor.variable)
+        operands, results = (tuple(getattr(op, ends) for op in main.operators) for ends in ("inputs", "outputs"))
+        bits = {i: NARROW[tensor.type] for i, tensor in enumerate(main.tensors) if tensor.type in NARROW}
+        return Wiring(len(main.tensors), operands, results, variables, bits)
+
+    def first_operators(self, count: int) -> bytes:
+        """The file, with only the first operators of its main subgraph in the list of them."""
+        at = self._file.subgraphs[0].operators_at - 4  # the vector's length
+        return self._base[:at] + struct.pack("<I", count) + self._base[at + 4 :]
 
     @classmethod
     def write_operator(cls, operator: OneOperator, places: tuple[int, ...]) -> bytes:

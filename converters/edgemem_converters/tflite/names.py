@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BODIES", "BODIES2", "CUSTOM", "DTYPES", "OPERATORS", "OPERATOR_CODES", "OPTIONS"]
+__all__ = ["BODIES", "BODIES2", "CUSTOM", "DTYPES", "NARROW", "OPERATORS", "OPERATOR_CODES", "OPTIONS"]
 
 # In the order of their codes.
 _OPERATORS = """
@@ -44,6 +44,7 @@ DTYPES: Final = (
     *("complex128", "uint64", "resource", "variant", "uint32", "uint16", "int4", "bfloat16", "int2", "uint4"),
     *("float8e4m3fn", "float8e5m2"),
 )
+NARROW: Final = {DTYPES.index("int4"): 4, DTYPES.index("uint4"): 4, DTYPES.index("int2"): 2}  # bits, below a byte
 
 # Type of an operator's options -> the fields that hold the index of a subgraph it runs, in the order they run.
 BODIES: Final = {16: (0,), 92: (0, 1), 93: (0, 1), 103: (0,)}  # CALL, IF, WHILE, CALL_ONCE

@@ -1,7 +1,7 @@
 """One way to run a .tflite model in LiteRT, measured in a process of its own (`edgemem.runtime.measurement`).
 
-The task has `model` (the file), `configuration` (litert, xnnpack, edgemem), `threads`, and `shapes`: pairs of an input,
-by the index of its tensor, and its shape.
+The task has `model` (the file), `configuration` (litert, xnnpack), `threads`, and `shapes`: pairs of an input, by the
+index of its tensor, and its shape.
 """
 
 from __future__ import annotations
@@ -23,19 +23,13 @@ __all__: list[str] = []
 def _load(task: Mapping[str, Any]) -> Callable[[], MeasuredModel]:
     from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 
-    if task["configuration"] == "edgemem":
-        from edgemem.runtime.litert.interpreter import Interpreter as Planned
-
-        make: Any = Planned
-    else:
-        make = interpreter_class()
-    kinds = op_resolvers()
+    make, kinds = interpreter_class(), op_resolvers()
     kernels = kinds.AUTO if task["configuration"] == "xnnpack" else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     return lambda: _Interpreted(make, task, kernels)
 
 
 class _Interpreted:
-    """An interpreter of LiteRT's, or ours."""
+    """An interpreter of LiteRT's."""
 
     def __init__(self, make: Any, task: Mapping[str, Any], kernels: Any) -> None:
         self._interpreter = make(
@@ -60,10 +54,7 @@ class _Interpreted:
         return [self._interpreter.get_tensor(index) for index in self._outputs]
 
     def report(self) -> dict[str, Any]:
-        memory = getattr(self._interpreter, "memory", None)
-        if memory is None:
-            return {}
-        return {"arena": memory.planned or None, "bound": memory.lower_bound, "plan": str(memory)}
+        return {}
 
 
 if __name__ == "__main__":

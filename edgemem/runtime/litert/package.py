@@ -11,7 +11,7 @@ from edgemem.errors import MissingDependencyError
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["interpreter_class", "op_resolvers", "require_package"]
+__all__ = ["builtin_interpreter", "interpreter_class", "op_resolvers", "require_package"]
 
 _PACKAGES: Final = ("ai_edge_litert", "tflite_runtime")
 
@@ -24,6 +24,12 @@ def interpreter_class() -> Any:
 def op_resolvers() -> Any:
     """The enumeration `OpResolverType`. Raises MissingDependencyError if neither package is installed."""
     return _module().OpResolverType
+
+
+def builtin_interpreter(content: bytes, **others: Any) -> Any:
+    """An interpreter of a file in memory that runs LiteRT's builtin kernels alone. Errors as LiteRT's."""
+    kernels = op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    return interpreter_class()(model_content=content, experimental_op_resolver_type=kernels, **others)
 
 
 def require_package() -> None:

@@ -1,100 +1,79 @@
 """What LiteRT does with a model's memory, as data.
 
-Probe            a model inside LiteRT: its subgraphs
-ProbedSubgraph   its tensors, and the workspace of each operator
-ProbedTensor     name, shape, size, where LiteRT allocates it, and its address
+Probe            a model inside LiteRT with its builtin kernels: its tensors, the workspace of each operator, its arena
+ProbedTensor     shape, size, and where LiteRT has it
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-__all__ = ["ALLOCATIONS", "Allocation", "Probe", "ProbedSubgraph", "ProbedTensor", "decode_probe", "encode_probe"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-Allocation: TypeAlias = Literal[
-    "none", "constant", "arena", "persistent", "dynamic", "folded", "custom", "variant", "elsewhere"
-]
-# In the order of TfLiteAllocationType. `folded` is computed once while the model is prepared.
-ALLOCATIONS: Final[tuple[Allocation, ...]] = (
-    *("none", "constant", "arena", "persistent", "dynamic", "folded", "custom", "variant", "elsewhere"),
-)
+__all__ = ["Place", "Probe", "ProbedTensor", "decode_probe", "encode_probe"]
+
+Place: TypeAlias = Literal["none", "arena", "kept", "dynamic"]
 
 
 @dataclass(frozen=True, slots=True)
 class ProbedTensor:
-    """A tensor inside LiteRT; `size` in bytes, `address` 0 while it has no memory."""
-
-    name: str
-    shape: tuple[int, ...]
-    size: int
-    allocation: Allocation
-    address: int
-
-
-@dataclass(frozen=True, slots=True)
-class ProbedSubgraph:
-    """A subgraph inside LiteRT, after its tensors were allocated.
+    """A tensor inside LiteRT.
 
     Attributes:
-        number: its index in the file.
-        tensors: those of the file by index, then those that kernels added.
-        scratch: for each operator the tensors (indices) that its kernel added as workspace.
+        shape: its dimensions.
+        size: in bytes.
+        place: `arena`; `kept` from run to run, outside the arena; `dynamic`: allocated as the model runs; `none`.
     """
 
-    number: int
-    tensors: tuple[ProbedTensor, ...]
-    scratch: tuple[tuple[int, ...], ...]
-
-    @property
-    def arena(self) -> int:
-        """Bytes from the first to the last byte of the arena for one run."""
-        placed = [t for t in self.tensors if t.allocation == "arena" and t.address and t.size]
-        if not placed:
-            return 0
-        return max(t.address + t.size for t in placed) - min(t.address for t in placed)
-
-    def total(self, allocation: Allocation) -> int:
-        """Bytes of all tensors that are allocated in this way, whether they share memory or not."""
-        return sum(t.size for t in self.tensors if t.allocation == allocation)
+    shape: tuple[int, ...]
+    size: int
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A model inside LiteRT with its builtin kernels: the subgraphs that LiteRT showed, the main one first."""
+    """The main subgraph of a model inside LiteRT.
 
-    subgraphs: tuple[ProbedSubgraph, ...]
+    Attributes:
+        tensors: those of the file, by index.
+        workspace: for each operator the bytes of each workspace that its kernel has in the arena.
+        kept: bytes that LiteRT keeps from run to run besides the constants of the file: variables, decompressed
+            weights, workspace.
+        arena: bytes of the arena for one run, as measured.
+        shapes: of all tensors, a row a subgraph; None where only a run tells.
+    """
+
+    tensors: tuple[ProbedTensor, ...]
+    workspace: tuple[tuple[int, ...], ...]
+    kept: int
+    arena: int
+    shapes: tuple[tuple[tuple[int, ...] | None, ...], ...]
 
     @property
-    def main(self) -> ProbedSubgraph:
-        """The subgraph that runs."""
-        return self.subgraphs[0]
+    def dynamic(self) -> int:
+        """Bytes that LiteRT allocated in a run on zeros."""
+        return sum(t.size for t in self.tensors if t.place == "dynamic")
 
 
-def encode_probe(probe: Probe) -> list[dict[str, Any]]:
+def encode_probe(probe: Probe) -> dict[str, Any]:
     """A probe as plain data for JSON, which `decode_probe` reads."""
-    return [
-        {
-            "number": subgraph.number,
-            "tensors": [(t.name, t.shape, t.size, t.allocation, t.address) for t in subgraph.tensors],
-            "scratch": subgraph.scratch,
-        }
-        for subgraph in probe.subgraphs
-    ]
+    return {
+        "tensors": [(t.shape, t.size, t.place) for t in probe.tensors],
+        "workspace": probe.workspace,
+        "kept": probe.kept,
+        "arena": probe.arena,
+        "shapes": probe.shapes,
+    }
 
 
-def decode_probe(data: list[dict[str, Any]]) -> Probe:
+def decode_probe(data: Mapping[str, Any]) -> Probe:
     """The probe that `encode_probe` has written."""
     return Probe(
-        tuple(
-            ProbedSubgraph(
-                row["number"],
-                tuple(
-                    ProbedTensor(name, tuple(shape), size, allocation, address)
-                    for name, shape, size, allocation, address in row["tensors"]
-                ),
-                tuple(tuple(indices) for indices in row["scratch"]),
-            )
-            for row in data
-        )
+        tuple(ProbedTensor(tuple(shape), size, place) for shape, size, place in data["tensors"]),
+        tuple(map(tuple, data["workspace"])),
+        data["kept"],
+        data["arena"],
+        tuple(tuple(None if shape is None else tuple(shape) for shape in row) for row in data["shapes"]),
     )

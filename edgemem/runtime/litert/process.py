@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import EdgememError, MissingDependencyError, RuntimeBindError, error_named
+from edgemem.runtime.litert.memory import litert_memory
 from edgemem.runtime.litert.package import require_package
 from edgemem.runtime.tflite_file import input_forms, open_model, values_of
 from edgemem.system.child_call import ChildError, Message, call_child
@@ -66,25 +67,24 @@ def ask_litert(
 ) -> tuple[dict[str, Any], Sequence[NDArray[Any]]]:
     """What `edgemem.runtime.litert.run_child` answers for a task, as data and arrays. Errors as `ask`."""
     data = {"task": task, "file": path.name, "shapes": list(model.inputs().items()), **more}
-    doing = f"{'preparing' if task == 'bind' else 'running'} {path.name}"
+    doing = f"{'preparing' if task == 'allocate' else 'running'} {path.name}"
     limit_s = _TIMEOUT_S + _RUN_S * more.get("runs", 0) if timeout_s is None else timeout_s
     answer = ask(_CHILD, Message(data, arrays, path.read_bytes()), doing=doing, timeout_s=limit_s)
     return dict(answer.data), answer.arrays
 
 
 def trial_refusal(file: Path) -> str:
-    """Why the installed LiteRT does not prepare a file inside the plan that is in it; "" if it does.
+    """Why the installed LiteRT does not run a file in the arena of the plan that is in it; "" if it does.
 
     Also "" if LiteRT is not installed, or nothing came of the trial within 20 seconds.
     """
     try:
         model = open_model(file)
         values_of(input_forms(model.graph()), None)  # which `verify --run` needs, too
-        found, _ = ask_litert("bind", file, model, timeout_s=_TRIAL_S)
+        found, _ = ask_litert("allocate", file, model, timeout_s=_TRIAL_S)
+        memory = litert_memory(model, found["arena"])
     except MissingDependencyError:
         return ""
     except EdgememError as e:
         return "" if "did not end within" in str(e) else str(e)
-    memory = found["memory"]
-    is_in_plan = memory["origin"] is not None and memory["origin"]["source"] == "file"
-    return "" if is_in_plan else memory["reason"] or "LiteRT did not run the plan in the file"
+    return "" if memory.is_kept else memory.refusal

@@ -1,6 +1,6 @@
 """Runs a .tflite model in LiteRT, in a process of its own, for `edgemem.runtime.litert.process.ask_litert`.
 
-The question's `task` is `run`, `bind`, `compare`, `made-up` or `reference`.
+The question's `task` is `run`, `allocate`, `compare`, `made-up` or `reference`.
 """
 
 from __future__ import annotations
@@ -11,35 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgemem.errors import ModelError, RuntimeBindError
+from edgemem.errors import ModelError
+from edgemem.formats import open_bytes
 from edgemem.runtime.differences import same
-from edgemem.runtime.litert.comparison import compare_run
-from edgemem.runtime.litert.interpreter import Interpreter
-from edgemem.runtime.litert.package import interpreter_class, op_resolvers
-from edgemem.runtime.litert.request import PLAIN_HINT
-from edgemem.runtime.litert.structs_check import check_here
-from edgemem.runtime.memory import as_data
-from edgemem.runtime.tflite_file import values_of
+from edgemem.runtime.litert.arena import arena_of
+from edgemem.runtime.litert.package import builtin_interpreter, interpreter_class
+from edgemem.runtime.tflite_file import TfliteModel, values_of
 from edgemem.system.child_call import Message, serve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from edgemem.runtime.litert.arena import LitertArena
 
 
 __all__: list[str] = []
 
 
 def _answer(question: Message) -> Message:
-    check_here()
-    task = {"run": _run, "bind": _bind, "compare": _compare, "made-up": _made_up, "reference": _reference}[
-        question.data["task"]
-    ]
+    tasks = {"run": _run, "allocate": _allocate, "compare": _compare, "made-up": _made_up, "reference": _reference}
     try:
-        return task(question)
-    except RuntimeBindError as e:
-        file = question.data["file"]
-        remedy = f"plan it anew: edgemem plan --target litert {file} -o PLANNED.tflite"
-        raise RuntimeBindError(f"{str(e).removesuffix(PLAIN_HINT)}; {remedy}") from None
+        return tasks[question.data["task"]](question)
     except (RuntimeError, ValueError, TypeError) as e:
         reason = " ".join(str(e).split()) or "no reason given"
         raise ModelError(f"LiteRT cannot run {question.data['file']}: {reason}") from None
@@ -47,36 +39,51 @@ def _answer(question: Message) -> Message:
 
 def _run(question: Message) -> Message:
     data = question.data
-    options = {**_options(question), "num_threads": data["threads"]}
-    bound = Interpreter(**options, poison=data["poison"], refuse=data["refuse"])
-    details = _prepared(bound, data["shapes"])
+    interpreter = builtin_interpreter(question.content, num_threads=data["threads"])
+    details = _prepared(interpreter, data["shapes"])
     forms = [(d["name"], np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for d in details]
     values = values_of(forms, dict(zip(data["feeds"], question.arrays, strict=True)))
-    results = [_outputs(bound, details, values) for _ in range(data["runs"])]
+    results = [_outputs(interpreter, details, values) for _ in range(data["runs"])]
     different: list[str] = []
     if data["compare"]:
-        plain = interpreter_class()(**options)
-        _prepared(plain, data["shapes"])
+        alone = builtin_interpreter(question.content, experimental_preserve_all_tensors=True)
+        _prepared(alone, data["shapes"])
         # Variables live on between runs: both sides run as often, and are compared run by run.
-        wanted = [_outputs(plain, details, values) for _ in range(data["runs"])]
-        pairs = list(zip(results, wanted, strict=True))
-        different = [n for n in results[-1] if any(not same(a[n], b[n]) for a, b in pairs)]
-    found = {"outputs": list(results[-1]), "different": different, "memory": as_data(bound.memory)}
+        wanted = [_outputs(alone, details, values) for _ in range(data["runs"])]
+        different = _different(results, wanted)
+    found = {"outputs": list(results[-1]), "different": different, "arena": _arena(interpreter, question).size}
     return Message(found, [np.asarray(value) for value in results[-1].values()])
+
+
+def _allocate(question: Message) -> Message:
+    interpreter = builtin_interpreter(question.content)
+    _prepared(interpreter, question.data["shapes"])
+    return Message({"arena": _arena(interpreter, question).size})
+
+
+def _compare(question: Message) -> Message:
+    """A run as LiteRT places tensors, beside one in which none share memory; and where the tensors are."""
+    runs = []
+    places: list[tuple[int, int]] = []
+    size = 0
+    for preserved in (False, True):
+        interpreter = builtin_interpreter(question.content, experimental_preserve_all_tensors=preserved)
+        details = _prepared(interpreter, question.data["shapes"])
+        runs.append(_outputs(interpreter, details, question.arrays))
+        if not preserved:
+            arena = _arena(interpreter, question)
+            size, places = arena.size, list(arena.tensors.items())
+    return Message({"different": _different(runs[:1], runs[1:]), "arena": size, "places": places})
 
 
 def _made_up(question: Message) -> Message:
     """The outputs of runs on made-up inputs, one run after the other, and the seconds of the quickest.
 
-    `kernels` is `default` for LiteRT's default ones, `builtin`, or `planned` for builtin ones in the file's plan, in
-    memory that is filled with a pattern before every run.
+    `kernels` is `default` for LiteRT's default ones, or `builtin`, with which the arena is measured.
     """
-    kernels, options = question.data["kernels"], _options(question)
-    if kernels == "default":
-        options = {"model_content": question.content}
-    runner = (
-        Interpreter(**options, plan="file", poison=True) if kernels == "planned" else interpreter_class()(**options)
-    )
+    is_builtin = question.data["kernels"] == "builtin"
+    make = builtin_interpreter if is_builtin else lambda content: interpreter_class()(model_content=content)
+    runner = make(question.content)
     details = _prepared(runner, question.data["shapes"])
     forms = [(str(k), np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for k, d in enumerate(details)]
     values = [values_of(forms, {}, seed=seed) for seed in range(question.data["runs"])]
@@ -85,43 +92,18 @@ def _made_up(question: Message) -> Message:
         begun = time.process_time()
         runs.append(_outputs(runner, details, given))
         seconds.append(time.process_time() - begun)
-    memory = as_data(runner.memory) if isinstance(runner, Interpreter) else None
-    found = {"outputs": list(runs[0]), "seconds": min(seconds), "memory": memory}
+    arena = _arena(runner, question).size if is_builtin else 0
+    found = {"outputs": list(runs[0]), "seconds": min(seconds), "arena": arena}
     return Message(found, [np.asarray(value) for run in runs for value in run.values()])
 
 
 def _reference(question: Message) -> Message:
     """The outputs of one run on given inputs, as LiteRT has the model."""
-    plain = interpreter_class()(**_options(question))
+    plain = builtin_interpreter(question.content)
     details = _prepared(plain, question.data["shapes"])
     given = dict(zip(question.data["feeds"], question.arrays, strict=True))
     outputs = _outputs(plain, details, [given[d["name"]] for d in details])
     return Message({"outputs": list(outputs), "version": version("ai-edge-litert")}, list(outputs.values()))
-
-
-def _bind(question: Message) -> Message:
-    bound = Interpreter(**_options(question), plan="file")
-    _prepared(bound, question.data["shapes"])
-    return Message({"memory": as_data(bound.memory)})
-
-
-def _compare(question: Message) -> Message:
-    run = compare_run(question.content, values=question.arrays, plan="file", resize=dict(question.data["shapes"]))
-    found = run.divergence
-    return Message(
-        {
-            "operators": run.operators,
-            "equal": run.equal,
-            "divergence": str(found) if found else "",
-            "tensors": [found.tensor] if found else [],
-            "memory": as_data(run.memory),
-        }
-    )
-
-
-def _options(question: Message) -> dict[str, Any]:
-    kernels = op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    return {"model_content": question.content, "experimental_op_resolver_type": kernels}
 
 
 def _prepared(interpreter: Any, shapes: Sequence[tuple[int, Sequence[int]]]) -> list[dict[str, Any]]:
@@ -138,6 +120,18 @@ def _outputs(interpreter: Any, details: Sequence[Mapping[str, Any]], values: Seq
         interpreter.set_tensor(entry["index"], value)
     interpreter.invoke()
     return {d["name"]: interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()}
+
+
+def _different(runs: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The outputs that differ in any of the runs."""
+    pairs = list(zip(runs, wanted, strict=True))
+    return [name for name in runs[0] if any(not same(a[name], b[name]) for a, b in pairs)]
+
+
+def _arena(interpreter: Any, question: Message) -> LitertArena:
+    model = open_bytes(question.content, ".tflite")
+    assert isinstance(model, TfliteModel)
+    return arena_of(interpreter, model.wiring())
 
 
 if __name__ == "__main__":
