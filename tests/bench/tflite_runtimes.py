@@ -2,7 +2,7 @@
 
     python tests/bench/tflite_runtimes.py docs/tflite.md
 
-replaces the table in the page, between its two marks. Everything is measured: LiteRT's arenas are read from its
+replaces the table in the page, between its two marks. Everything is measured: LiteRT's arenas are those of its
 interpreter with builtin kernels, TFLite Micro's from a run of it. A row is printed only if all outputs are equal, bit
 for bit, to those of the file as it came. Models come from pinned packages (`models/fetch.py`).
 """
@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter as LiteRT
 from ai_edge_litert.interpreter import OpResolverType
 
 import edgemem
@@ -26,24 +25,23 @@ from edgemem import planfile
 from edgemem.errors import RuntimeBindError
 from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.executors import MICRO_KERNELS
-from edgemem.runtime.litert import probe as litert
-from edgemem.runtime.litert.comparison import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
-from edgemem.runtime.litert.layout import bound_target
+from edgemem.runtime.litert.probe import LiteRTProbe
 from edgemem.runtime.tflm.execution import execute, input_values
 from edgemem.schedule.order import find_order
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import catalogue, fetch
+from tests.litert_inputs import random_inputs
 
 BEGIN, END = "<!-- table: made by tests/bench/tflite_runtimes.py -->", "<!-- end of the table -->"
 KERNELS = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 QUICK = ("offsets/greedy_by_size", "offsets/greedy_by_breadth", "offsets/litert_arena")
 
 
-def in_litert(make: Any, data: bytes, **options: Any) -> tuple[list[Any], Any]:
-    """Outputs of two runs on random inputs, and the interpreter."""
-    interpreter = make(model_content=data, experimental_op_resolver_type=KERNELS, **options)
+def in_litert(data: bytes) -> tuple[list[Any], int]:
+    """Outputs of two runs on random inputs in LiteRT's builtin kernels, and its arena."""
+    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=KERNELS)
     interpreter.allocate_tensors()
     details = interpreter.get_input_details()
     outputs = []
@@ -52,7 +50,7 @@ def in_litert(make: Any, data: bytes, **options: Any) -> tuple[list[Any], Any]:
             interpreter.set_tensor(entry["index"], value)
         interpreter.invoke()
         outputs += [interpreter.get_tensor(d["index"]).copy() for d in interpreter.get_output_details()]
-    return outputs, interpreter
+    return outputs, interpreter.memory.reserved
 
 
 def same(one: Any, other: Any) -> bool:
@@ -61,27 +59,19 @@ def same(one: Any, other: Any) -> bool:
 
 
 def litert_arenas(model: TfliteConverter) -> list[int | None]:
-    """LiteRT's own arena; the planned one with inputs kept, and released, of the folded and ordered model."""
-    data = model.content()
-    try:
-        own: int | None = litert.probe(data).main.arena
-        expected, _ = in_litert(LiteRT, data)
-    except RuntimeBindError:
-        return [None, None, None]
+    """LiteRT's arena for the file as it came, and for the folded and ordered one if that is less."""
     folded = model.folded()
-    graph = litert.LiteRTProbe().annotated(folded.graph(), folded)
-    arenas = [own]
-    for inputs in ("keep", "release"):
-        sizes = []
-        for candidate in (folded, folded.with_order(find_order(graph, bound_target(inputs)).order)):
-            try:
-                outputs, bound = in_litert(Interpreter, candidate.content(), inputs=inputs, poison=True)
-            except RuntimeBindError:
-                continue
-            assert same(outputs, expected)
-            sizes.append(bound.memory.planned)
-        arenas.append(min(sizes, default=None))
-    return arenas
+    try:
+        expected, own = in_litert(model.content())
+        order = find_order(LiteRTProbe().annotated(folded.graph(), folded), BUILT_IN["litert"]).order
+    except (RuntimeBindError, RuntimeError, ValueError):
+        return [None, None]
+    sizes = [own]
+    for candidate in dict.fromkeys((folded, folded.with_order(order))):
+        outputs, arena = in_litert(candidate.content())
+        assert same(outputs, expected)
+        sizes.append(arena)
+    return [own, min(sizes)]
 
 
 def tflm_arenas(model: TfliteConverter) -> list[int | None]:
@@ -120,7 +110,7 @@ def tflm_arenas(model: TfliteConverter) -> list[int | None]:
 def table() -> str:
     """The table, with the versions it was measured with."""
     versions = ", ".join(f"{p} {version(p)}" for p in ("ai-edge-litert", "tflite-micro"))
-    head = ["model", "naive", "bound", "LiteRT", "edgemem in LiteRT", "inputs released", "TFLM", "edgemem in TFLM"]
+    head = ["model", "naive", "bound", "LiteRT", "LiteRT, ordered", "TFLM", "edgemem in TFLM"]
     head.append("with an overlap")
     lines = [
         f"Measured with {versions}; bytes.",

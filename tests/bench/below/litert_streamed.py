@@ -1,13 +1,12 @@
-"""Streamed files in LiteRT: its own arena, that of a plan, and the memory of processes.
+"""Streamed files in LiteRT: its arena, and the memory of processes.
 
     python tests/bench/below/litert_streamed.py [NETWORK ...] [--page docs/below-the-bound.md]
 
 Files are streamed for LiteRT's builtin kernels, without overlaps, which these kernels do not allow: for the smallest
 arena (`--target litert --stream head`), and for the memory of processes with fewer operators (`--stream auto`). Each
-runs three random inputs and the first one again in LiteRT as it is, and inside its plan in memory that is filled with
-a pattern before every run; both have to give the outputs of the file as it came, bit for bit. Process memory and
-latency are those of `edgemem measure --against`: anonymous memory in all, and without what an interpreter takes for
-operators and tensors before it allocates any (`tensors`).
+runs three random inputs and the first one again, and has to give the outputs of the file as it came, bit for bit.
+Process memory and latency are those of `edgemem measure --against`: anonymous memory in all, and without what an
+interpreter takes for operators and tensors before it allocates any (`tensors`).
 """
 
 from __future__ import annotations
@@ -15,44 +14,37 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 
-from ai_edge_litert.interpreter import Interpreter as LiteRT
 from ai_edge_litert.interpreter import OpResolverType
 
 from edgemem.commands.measure_tflite import measure_tflite
 from edgemem.errors import EdgememError
-from edgemem.runtime.litert.comparison import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
-from edgemem.runtime.litert.layout import bound_target
-from edgemem.runtime.litert.probe import probe_apart
 from edgemem.targets import BUILT_IN
 from tests.bench.below.page import measured_with, put, table
 from tests.bench.below.shrunk import folded, shrink
 from tests.bench.below.subjects import arguments, each_in_a_folder, source
 from tests.bench.serving.checks import Checks
+from tests.litert_inputs import random_inputs
 
 NAMES = (
     *("mobilenet_v2_1.00_224", "mobilenet_v2_1.00_144_int8", "mp_hand_landmark_full", "mp_pose_detection"),
     "mp_face_detection_short",
 )
-LARGEST_RATIO = {"mobilenet_v2_1.00_224": 0.35, "mp_hand_landmark_full": 0.35}
+LARGEST_RATIO = {"mobilenet_v2_1.00_224": 0.35, "mp_hand_landmark_full": 0.38}
 KERNELS = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-ARENA_COLUMNS = (
-    *("network", "LiteRT", "streamed, LiteRT", "of LiteRT", "streamed, planned", "of LiteRT"),
-    *("inputs released", "of LiteRT"),
-)
+ARENA_COLUMNS = ("network", "LiteRT", "streamed, LiteRT", "of LiteRT")
 MEMORY_COLUMNS = (
-    *("network", "LiteRT", "streamed", "ratio", "tensors: LiteRT", "streamed", "ratio", "planned", "ratio"),
-    *("latency", "planned", "XNNPACK: ratio", "latency"),
+    *("network", "LiteRT", "streamed", "ratio", "tensors: LiteRT", "streamed", "ratio", "latency"),
+    *("XNNPACK: ratio", "latency"),
 )
 
 
-def outputs(make: Any, path: Path, **options: Any) -> tuple[list[str], Any]:
-    """Digests of the outputs, one a run, and the interpreter."""
-    interpreter = make(model_path=str(path), experimental_op_resolver_type=KERNELS, num_threads=1, **options)
+def outputs(path: Path) -> tuple[list[str], int]:
+    """Digests of the outputs, one a run, and LiteRT's arena."""
+    interpreter = Interpreter(model_path=str(path), experimental_op_resolver_type=KERNELS, num_threads=1)
     interpreter.allocate_tensors()
     details = interpreter.get_input_details()
     digests = []
@@ -64,50 +56,40 @@ def outputs(make: Any, path: Path, **options: Any) -> tuple[list[str], Any]:
         for entry in interpreter.get_output_details():
             sha.update(interpreter.get_tensor(entry["index"]).tobytes())
         digests.append(sha.hexdigest())
-    return digests, interpreter
+    return digests, interpreter.memory.reserved
 
 
 def rows(name: str, folder: Path, checks: Checks) -> tuple[list[str], list[str]]:
     """A line of each table."""
     path = folded(source(name, folder), folder)
-    wanted, _ = outputs(LiteRT, path)
+    wanted, stock_arena = outputs(path)
     arenas: list[int] = []
     files: list[Path] = []
-    for inputs, stages in (("keep", "head"), ("release", "head"), ("keep", "auto")):
-        target = BUILT_IN["litert"] if inputs == "keep" else bound_target("release")
+    for stages in ("head", "auto"):
         try:
-            made = shrink(path, folder, target=target, stages=stages)
+            made = shrink(path, folder, target=BUILT_IN["litert"], stages=stages)
         except EdgememError as e:
             checks.holds(f"{name}: is streamed", False, str(e))
             return [name, *["-"] * (len(ARENA_COLUMNS) - 1)], [name, *["-"] * (len(MEMORY_COLUMNS) - 1)]
         files.append(made.path)
-        what = f"{name}, inputs={inputs}, --stream {stages}"
-        checks.holds(f"{what}: LiteRT as it is gives the same", outputs(LiteRT, made.path)[0] == wanted)
-        found, interpreter = outputs(Interpreter, made.path, plan="file", inputs=inputs, poison=True)
-        checks.holds(f"{what}: poisoned memory gives the same", found == wanted)
-        arenas.append(interpreter.memory.planned)
-        checks.holds(f"{what}: planned = run", arenas[-1] == made.planned, f"{made.planned:,} = {arenas[-1]:,}")
-    measured = measure_tflite(
-        files[2], against=path, configurations=("litert", "edgemem", "xnnpack"), repeats=5, rounds=3
-    )
-    streamed, planned, delegated, stock = measured[:4]
-    assert stock.arena is not None
-    own = probe_apart(files[0].read_bytes()).main.arena
+        what = f"{name}, --stream {stages}"
+        found, arena = outputs(made.path)
+        checks.holds(f"{what}: LiteRT gives the same", found == wanted)
+        arenas.append(arena)
+        checks.holds(f"{what}: planned = run", arena == made.planned, f"{made.planned:,} = {arena:,}")
+    measured = measure_tflite(files[1], against=path, configurations=("litert", "xnnpack"), repeats=5, rounds=3)
+    streamed, delegated, stock = measured[:3]
     if name in LARGEST_RATIO:
-        checks.at_most(f"{name}: planned arena of LiteRT's", arenas[1] / stock.arena, LARGEST_RATIO[name])
-    checks.holds(f"{name}: the same in all processes", all(r.exact for r in measured[:3]))
-    first = [name, f"{stock.arena:,}", f"{own:,}", f"{own / stock.arena:.3f}"]
-    for arena in arenas[:2]:
-        first += [f"{arena:,}", f"{arena / stock.arena:.3f}"]
+        checks.at_most(f"{name}: arena of LiteRT's", arenas[0] / stock_arena, LARGEST_RATIO[name])
+    checks.holds(f"{name}: the same in all processes", all(r.exact for r in measured[:2]))
+    first = [name, f"{stock_arena:,}", f"{arenas[0]:,}", f"{arenas[0] / stock_arena:.3f}"]
     second = [name]
     for sizes in (
         [stock.anonymous or 1, streamed.anonymous or 0],
         [(stock.anonymous or 1) - (stock.made or 0), (streamed.anonymous or 0) - (streamed.made or 0)],
-        [stock.anonymous or 1, planned.anonymous or 0],
     ):
-        shown = sizes if len(second) < 6 else sizes[1:]
-        second += [f"{size // 1024:,}" for size in shown] + [f"{sizes[1] / sizes[0]:.2f}"]
-    second += [f"{(r.latency_ms or 0) / (stock.latency_ms or 1):.2f}x" for r in (streamed, planned)]
+        second += [f"{size // 1024:,}" for size in sizes] + [f"{sizes[1] / sizes[0]:.2f}"]
+    second.append(f"{(streamed.latency_ms or 0) / (stock.latency_ms or 1):.2f}x")
     ratio = delegated.latency_ratio
     second += [f"{delegated.anonymous_ratio or 0:.2f}", f"{ratio.low:.2f}-{ratio.high:.2f}x" if ratio else "-"]
     return first, second

@@ -7,8 +7,7 @@ load the model and run it, less what a bare Python takes: `resident`, `anonymous
 the proportional memory of 4 processes that run at once, and the processor time of a run. Rows of a model take turns;
 sizes are medians over the rounds, and the time is the least of the rounds' medians. Rows with the same kernels must
 give the same outputs, bit for bit; in changed files that is so for builtin kernels alone.
-Modules come compiled, and plans and packed weights from earlier processes, as on a machine that has run the model
-before.
+Modules come compiled, and packed weights from earlier processes, as on a machine that has run the model before.
 """
 
 from __future__ import annotations
@@ -49,10 +48,8 @@ WAYS = (
     (0, "edgemem", False),
     (0, "compiled", False),
     (0, "litert", True),
-    (0, "edgemem", True),
     (1, "litert", True),
     (2, "litert", True),
-    (2, "edgemem", True),
     (2, "litert", False),
 )
 NAMES = {"litert": "LiteRT", "edgemem": "edgemem.Interpreter", "compiled": "LiteRT, packed weights in a file"}
@@ -102,7 +99,7 @@ class Process:
 
 
 def warm(row: Row, settings: dict[str, str]) -> None:
-    """Compile modules, plan, and pack weights."""
+    """Compile modules, and pack weights."""
     with ExitStack() as stack:
         Process(row.task, settings, stack).ask("run")
 
