@@ -47,10 +47,10 @@ def verify_run_tflite(
 ) -> tuple[ExecutorRun, ...]:
     """Run the plans in a .tflite file on inputs that are not zero, and compare with runs without them, bit for bit.
 
-    LiteRT places tensors by itself: its arena, as measured, may not be larger than the plan's, and outputs must be
-    those of a run in which no tensors share memory. TensorFlow Lite Micro runs the file's offsets on several inputs,
-    one after the other in one arena that is not cleaned, and each time its outputs are compared with those of the file
-    without offsets.
+    LiteRT places tensors by itself: its arena, as measured, may not be larger than the plan's, and its outputs must be
+    those of a run in which no tensors share memory; else the fault is LiteRT's, and nothing is verified. TensorFlow
+    Lite Micro runs the file's offsets on several inputs, one after the other in one arena that is not cleaned, and each
+    time its outputs are compared with those of the file without offsets.
 
     Args:
         planned: a .tflite file with a plan, or with offsets for TensorFlow Lite Micro.
@@ -150,17 +150,15 @@ def _in_litert(
     memory = litert_memory(model, found["arena"])
     if memory.mode != "planned":
         raise RuntimeBindError(memory.refusal)
-    violations = [
-        Violation(
-            Cause.DIFFERENT_OUTPUT, f"output {n!r} differs from a run in which no tensors share memory", "litert", (n,)
+    if found["different"]:  # the plan is not what places tensors there
+        raise RuntimeBindError(
+            f"LiteRT by itself computes {path.name} wrongly: the output {found['different'][0]!r} differs from a run "
+            "in which no tensors share memory"
         )
-        for n in found["different"]
-    ]
-    if not memory.is_kept:
-        violations.append(Violation(Cause.OVER_CAPACITY, memory.refusal, "litert"))
+    violations = () if memory.is_kept else (Violation(Cause.OVER_CAPACITY, memory.refusal, "litert"),)
     compared = "a run with builtin kernels in which no tensors share memory"
     note = _where_tensors_are(model, plansets, dict(found["places"]))
-    return ExecutorRun("litert", memory, violations=tuple(violations), note=note, compared=compared)
+    return ExecutorRun("litert", memory, violations=violations, note=note, compared=compared)
 
 
 def _where_tensors_are(model: TfliteModel, plansets: Sequence[PlanSet], places: Mapping[int, int]) -> str:

@@ -38,7 +38,7 @@ _TITLES: Final = {
     "TensorFlow Lite Micro": "tflm",
     "LiteRT with builtin kernels": "litert",
 }
-_TARGETS: Final = {".onnx": ("", "generic", "gpu-buffer"), ".tflite": ("", "litert", "generic", "litert-release")}
+_TARGETS: Final = {".onnx": ("", "generic", "gpu-buffer"), ".tflite": ("", "litert", "generic")}
 
 
 def call(*arguments: object) -> Result:
