@@ -1,4 +1,4 @@
-"""Arenas: memory that one run at a time uses, of one session or shared by sessions and interpreters."""
+"""Arenas: memory that one run at a time uses, of one session or shared by several."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ArenaMemory(Handle):
 
 
 class Arena:
-    """One arena for several sessions and interpreters, which take turns: a run waits until the one before has ended.
+    """One arena for several sessions, which take turns: a run waits until the one before has ended.
 
     It grows to the largest plan that uses it.
 
