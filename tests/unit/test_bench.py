@@ -86,6 +86,14 @@ def test_a_puzzle_with_holes_has_no_known_optimum_but_fits(name: str) -> None:
     assert (made.optimum, made.at_most) == (None, HEIGHT)
 
 
+def test_pinned_pieces_are_where_they_were_cut() -> None:
+    free, pinned = (instance(f"pinwheels:101{part}").problem() for part in ("", ",pinned=30"))
+    assert pinned.pinned is not None
+    assert (pinned.pinned >= 0).sum() == 30
+    assert (pinned.pinned + pinned.size <= HEIGHT).all()
+    assert np.array_equal(free.size, pinned.size)
+
+
 def test_random_instances_are_as_dense_as_they_say() -> None:
     for name, alive in (("sparse:20000", 100), ("dense:20000", 20_000 / 40)):
         problem = instance(name).problem()
@@ -103,6 +111,8 @@ def test_random_instances_are_as_dense_as_they_say() -> None:
         ("guillotine:0", "no number of records"),
         ("sparse:1e9", "no number of records"),
         ("sparse:10,removed=2%", "puzzles only"),
+        ("sparse:10,pinned=2", "puzzles only"),
+        ("guillotine:10,pinned=x", "'pinned=x' is not part of an instance"),
         ("guillotine:10,removed=x", "'removed=x' is not part of an instance"),
         ("guillotine:10,seed=-1", "'seed=-1' is not part of an instance"),
         ("guillotine:10,holes=3", "'holes=3' is not part of an instance"),

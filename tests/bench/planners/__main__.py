@@ -109,6 +109,7 @@ def bench(
     \b
       guillotine:1000                     a puzzle of 1000 records cut straight
       pinwheels:1000,removed=2%,seed=3    not cut straight, 2% taken out
+      guillotine:350,pinned=12            12 of its pieces are where they were cut
       sparse:1000000                      random, about 100 alive at a time
       dense:1000                          random, a fortieth alive at a time
 

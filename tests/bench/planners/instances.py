@@ -1,4 +1,7 @@
-"""Instances: files, and instances generated from a name: `guillotine:1000,removed=2%,seed=3`."""
+"""Instances: files, and instances generated from a name: `guillotine:1000,removed=2%,seed=3`.
+
+Pieces of a puzzle may be pinned where they were cut: `guillotine:350,pinned=12`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ MOST = 10_000_000
 _GENERATED = re.compile(rf"({'|'.join((*PUZZLES, *RANDOM))}):([^,]*)((?:,[^,]*)*)")
 _COUNT = re.compile(r"\d+(e\d)?")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)(%?)")
-_SYNTAX = f"{'|'.join((*PUZZLES, *RANDOM))}:COUNT[,removed=SHARE%][,seed=N]"
+_SYNTAX = f"{'|'.join((*PUZZLES, *RANDOM))}:COUNT[,removed=SHARE%][,pinned=N][,seed=N]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def instance(
     """The instance with this name. Its problem is not read or generated yet.
 
     Args:
-        text: a file of usage records (.csv), a model (its records), or `KIND:COUNT[,removed=SHARE%][,seed=N]`.
+        text: a file of usage records (.csv), a model (its records), or `KIND:COUNT[,removed=SHARE%][,pinned=N][,seed=N]`.
             A file takes precedence over a generated instance of the same name.
         dims: values for symbolic dimensions of a model, by name; ignored for other instances.
         input_shapes: shapes of a model's inputs, by name.
@@ -99,18 +102,20 @@ def _read(
 def _generated(text: str, kind: str, count: str, tail: str) -> Instance:
     if not _COUNT.fullmatch(count) or not 0 < int(float(count)) <= MOST:
         raise ModelError(f"{text!r}: {count!r} is no number of records from 1 to {MOST:,}")
-    records, seed, removed = int(float(count)), 1, 0.0
+    records, seed, removed, pinned = int(float(count)), 1, 0.0, 0
     for part in filter(None, tail.split(",")):
         key, _, value = part.partition("=")
         if key == "seed" and value.isdecimal():
             seed = int(value)
         elif key == "removed" and kind in PUZZLES and (share := _SHARE.fullmatch(value)):
             removed = float(share[1]) / (100 if share[2] else 1)
+        elif key == "pinned" and kind in PUZZLES and value.isdecimal():
+            pinned = int(value)
         else:
-            raise ModelError(f"{text!r}: {part!r} is not part of an instance; it is {_SYNTAX} (removed: puzzles only)")
+            raise ModelError(f"{text!r}: {part!r} is not part of an instance; it is {_SYNTAX} (removed, pinned: puzzles only)")
     if removed >= 1:
         raise ModelError(f"{text!r}: a share below 100% can be removed")
     if kind in RANDOM:
         return Instance(text, partial(RANDOM[kind], records, seed))
-    make = partial(PUZZLES[kind], records, seed, removed=removed)
+    make = partial(PUZZLES[kind], records, seed, removed=removed, pinned=pinned)
     return Instance(text, make, optimum=None if removed else HEIGHT, at_most=HEIGHT)

@@ -2,7 +2,7 @@
 
 A puzzle is a rectangle, operators wide and bytes high, cut into pieces that fill it: its height is both the smallest
 arena and the lower bound. The pieces are shuffled, because their order would give the solution away. With some pieces
-removed the height is only an upper bound of the smallest arena.
+removed the height is only an upper bound of the smallest arena. Pieces may be pinned where they were cut.
 
 A count and a seed always give the same records, so that figures of different versions are comparable.
 """
@@ -29,8 +29,11 @@ WIDTH = 2**20
 Piece = tuple[int, int, int, int]
 
 
-def guillotine(count: int, seed: int, *, removed: float = 0.0) -> Problem:
-    """A rectangle cut in two repeatedly, into `count` pieces, of which the share `removed` is taken out."""
+def guillotine(count: int, seed: int, *, removed: float = 0.0, pinned: int = 0) -> Problem:
+    """A rectangle cut in two repeatedly, into `count` pieces, of which the share `removed` is taken out.
+
+    So many of the rest are `pinned` at their offsets.
+    """
 
     def cut(piece: Piece, rng: np.random.Generator) -> Iterable[Piece]:
         begin, end, low, high = piece
@@ -42,10 +45,10 @@ def guillotine(count: int, seed: int, *, removed: float = 0.0) -> Problem:
         middle = low + max(1, int((high - low) * share))
         return (begin, end, low, middle), (begin, end, middle, high)
 
-    return _puzzle(count, seed, cut, removed)
+    return _puzzle(count, seed, cut, removed, pinned)
 
 
-def pinwheels(count: int, seed: int, *, removed: float = 0.0) -> Problem:
+def pinwheels(count: int, seed: int, *, removed: float = 0.0, pinned: int = 0) -> Problem:
     """A rectangle cut repeatedly into five, four around one in the middle, so that no cut crosses a whole rectangle.
 
     `count` is rounded up to a multiple of four plus one.
@@ -63,11 +66,11 @@ def pinwheels(count: int, seed: int, *, removed: float = 0.0) -> Problem:
             (left, right, lower, upper),
         )
 
-    return _puzzle(count, seed, cut, removed)
+    return _puzzle(count, seed, cut, removed, pinned)
 
 
 def _puzzle(
-    count: int, seed: int, cut: Callable[[Piece, np.random.Generator], Iterable[Piece]], removed: float
+    count: int, seed: int, cut: Callable[[Piece, np.random.Generator], Iterable[Piece]], removed: float, pinned: int
 ) -> Problem:
     rng = np.random.default_rng([seed, count])
     pieces = [(-WIDTH * HEIGHT, 0, WIDTH, 0, HEIGHT)]
@@ -82,7 +85,8 @@ def _puzzle(
     table = np.array(pieces, dtype=np.int64)[:, 1:]
     rng.shuffle(table)
     table = table[round(removed * len(table)) :]
-    return Problem.from_arrays(table[:, 0], table[:, 1] - 1, table[:, 3] - table[:, 2])
+    pins = np.where(np.arange(len(table)) < pinned, table[:, 2], -1)
+    return Problem.from_arrays(table[:, 0], table[:, 1] - 1, table[:, 3] - table[:, 2], pinned=pins)
 
 
 def random_sparse(count: int, seed: int) -> Problem:

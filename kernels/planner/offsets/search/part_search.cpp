@@ -106,7 +106,7 @@ void PartSearch::start(std::int64_t goal, Budget& budget) {
   }
 }
 
-// One pass over the pieces, ordered by a rule: on the skyline, or where anything is pinned, into gaps.
+// One pass over the pieces, ordered by a rule: on the skyline, and where anything is pinned first into gaps.
 void PartSearch::place_greedily(std::int64_t goal, Budget& budget) {
   const std::int64_t rule = greedy_passes_ % kGreedyRules;
   const std::int64_t round = greedy_passes_ / kGreedyRules;
@@ -127,7 +127,7 @@ void PartSearch::place_greedily(std::int64_t goal, Budget& budget) {
     budget.spend(part_.count());
     const bool lowest_gap = round % 2 == 1;
     if (gaps_->run(order_, lowest_gap, size_, budget)) keep(gaps_->offsets());
-    return;
+    if (size_ <= goal || budget.out_of_time() || budget.out_of_work()) return;
   }
   budget.spend(part_.count() / kSortedInAStep);
   for (std::size_t k = 0; k < order_.size(); ++k) rank_[at(order_[k])] = static_cast<std::int32_t>(k);

@@ -49,7 +49,7 @@ class PartSearch {
   const std::uint64_t seed_;
   const Techniques techniques_;
   Skyline skyline_;
-  std::optional<GapFit> gaps_;  // instead of the skyline, where anything is pinned
+  std::optional<GapFit> gaps_;  // beside the skyline, where anything is pinned
   std::optional<PlateauSearch> plateau_;
   std::optional<GuessSearch> guesses_;
   std::int64_t guessed_goal_ = -1;

@@ -21,11 +21,12 @@ PinsBySection::PinsBySection(const Part& part, Budget& budget) {
     const std::int64_t offset_b = part.pinned[at(b)];
     return offset_a != offset_b ? offset_a < offset_b : a < b;
   });
-  offsets_.resize(begin_.back());
+  pins_.resize(begin_.back());
   std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
   for (const std::int32_t i : ascending) {
     budget.pass(part.end[at(i)] - part.begin[at(i)]);
-    for (std::int32_t t = part.begin[at(i)]; t < part.end[at(i)]; ++t) offsets_[next[at(t)]++] = part.pinned[at(i)];
+    const Pin pin{part.pinned[at(i)], part.pinned[at(i)] + part.size[at(i)], i};
+    for (std::int32_t t = part.begin[at(i)]; t < part.end[at(i)]; ++t) pins_[next[at(t)]++] = pin;
   }
 }
 

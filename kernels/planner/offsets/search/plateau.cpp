@@ -19,7 +19,7 @@ PlateauSearch::PlateauSearch(const Part& part, const Techniques& techniques, con
     : part_(part),
       holes_(holes),
       techniques_(techniques),
-      state_(part, holes, techniques.skip_identical_pieces),
+      state_(part, holes, techniques),
       find_options_(part, holes, state_) {}
 
 void PlateauSearch::allocate() {
@@ -164,7 +164,7 @@ Outcome PlateauSearch::run(const Ceiling& ceiling, std::span<const double> weigh
   if (!reachable) return Outcome::kNone;
   ordering_ = {ordering.learn_from_failures && techniques_.learn_from_failures,
                ordering.prefer_wall_contact && techniques_.prefer_wall_contact};
-  state_.reset(*reachable, budget);
+  if (!state_.reset(*reachable, budget)) return Outcome::kNone;
   const std::int64_t stop = nodes_ + limits.nodes;
   const std::int32_t sections = part_.sections();
   if (!start(weight)) return Outcome::kNone;

@@ -7,6 +7,7 @@
 //  - an end without options fails;
 //  - a piece must rest on the top of another, and a lift goes at least to the lowest height at which something could
 //    rest there;
+//  - a piece has its side of each pin, where the sizes alone decide it (sides_of_pins);
 //  - of identical pieces one is tried (skip_identical_pieces);
 //  - a state that failed before, by its hash, fails again (remember_failed_states);
 //  - what falls apart is searched part by part, and a failure goes back to the last choice that it depends on

@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "planner/common/splitmix64.h"
 
 namespace edgemem::offset_search {
 
-PlateauState::PlateauState(const Part& part, const Holes* holes, bool skip_identical)
+PlateauState::PlateauState(const Part& part, const Holes* holes, const Techniques& techniques)
     : part_(part),
       holes_(holes),
       has_pins_(!part.pinned.empty()),
-      skip_identical_(skip_identical),
+      techniques_(techniques),
       sections_(at(part.sections())) {}
 
 void PlateauState::allocate(Budget& budget) {
@@ -30,8 +32,8 @@ void PlateauState::allocate(Budget& budget) {
   make(winner_, 2 * leaves_, kNone);
   make(piece_key_, count, std::uint64_t{0});
   for (std::size_t i = 0; i < count; ++i) {
-    const bool same =
-        skip_identical_ && i > 0 && part_.identical(static_cast<std::int32_t>(i) - 1, static_cast<std::int32_t>(i));
+    const bool same = techniques_.skip_identical_pieces && i > 0 &&
+                      part_.identical(static_cast<std::int32_t>(i) - 1, static_cast<std::int32_t>(i));
     piece_key_[i] = same ? piece_key_[i - 1] : splitmix64(i);
     budget.pass();
   }
@@ -56,7 +58,7 @@ void PlateauState::allocate(Budget& budget) {
   hole_room_ = column(hole_cells);
 }
 
-void PlateauState::reset(const Ceiling& ceiling, Budget& budget) {
+bool PlateauState::reset(const Ceiling& ceiling, Budget& budget) {
   ceiling_ = ceiling;
   budget.pass(part_.count());
   std::fill(cells_.begin(), cells_.end(), 0);
@@ -74,6 +76,15 @@ void PlateauState::reset(const Ceiling& ceiling, Budget& budget) {
   }
   budget.pass(part_.count());
   link_all();
+  if (!has_pins_ || !techniques_.sides_of_pins) return true;
+  if (ranges_.empty() || ranged_.units != ceiling.units || ranged_.tail != ceiling.tail) {
+    std::optional<std::vector<OffsetRange>> ranges = offset_ranges(part_, pins_, ceiling, room_, budget);
+    if (!ranges) return false;
+    ranges_ = std::move(*ranges);
+    ranged_ = ceiling;
+  }
+  has_ranges_ = true;
+  return true;
 }
 
 // Makes the lists of all pieces, without those that are pinned from the ceiling upwards, and counts crossings.
@@ -108,6 +119,7 @@ void PlateauState::link_all() {
 
 void PlateauState::raise_ceiling(std::int64_t units) {
   ceiling_.units += units;
+  has_ranges_ = false;
   for (std::int64_t& room : room_) room += units;
 }
 

@@ -13,7 +13,9 @@
 #include "planner/common/index.h"
 #include "planner/offsets/search/holes.h"
 #include "planner/offsets/search/part.h"
+#include "planner/offsets/search/pin_sides.h"
 #include "planner/offsets/search/pins_by_section.h"
+#include "planner/offsets/search/techniques.h"
 
 namespace edgemem::offset_search {
 
@@ -28,16 +30,16 @@ class PlateauState {
   static constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max();
   static constexpr std::int32_t kNone = -1;
 
-  // `part` and `holes` (if any) must outlive the state. `skip_identical`: give identical pieces one key.
-  PlateauState(const Part& part, const Holes* holes, bool skip_identical);
+  // `part` and `holes` (if any) must outlive the state.
+  PlateauState(const Part& part, const Holes* holes, const Techniques& techniques);
   PlateauState(const PlateauState&) = delete;
   PlateauState& operator=(const PlateauState&) = delete;
 
   // Takes the memory, which for a million pieces takes a while. Throws OutOfTime.
   void allocate(Budget& budget);
   bool is_allocated() const { return !cells_.empty(); }
-  // Nothing is placed, below this ceiling. Throws OutOfTime.
-  void reset(const Ceiling& ceiling, Budget& budget);
+  // Nothing is placed, below this ceiling. False if the pins alone rule all placements out. Throws OutOfTime.
+  bool reset(const Ceiling& ceiling, Budget& budget);
 
   // --- the ceiling ---
   const Ceiling& ceiling() const { return ceiling_; }
@@ -45,6 +47,7 @@ class PlateauState {
   // The units that the section may still waste below the ceiling.
   std::int64_t spare(std::int32_t section) const { return room_[at(section)] - waste_[at(section)]; }
   bool fits_at(std::int32_t piece, std::int64_t offset) const {
+    if (has_ranges_ && !ranges_[at(piece)].holds(offset)) return false;
     return offset + part_.size[at(piece)] <= ceiling_.over(part_.tail[at(piece)]);
   }
 
@@ -168,7 +171,7 @@ class PlateauState {
   const Part& part_;
   const Holes* const holes_;
   const bool has_pins_;
-  const bool skip_identical_;
+  const Techniques techniques_;
   const std::size_t sections_;
   Ceiling ceiling_;
   std::vector<std::int64_t> room_;  // [sections] units that each may waste below the ceiling
@@ -191,6 +194,9 @@ class PlateauState {
   std::vector<std::int32_t> next_end_, prev_end_;      // unplaced pieces by end
   std::int32_t placed_ = 0;
   PinsBySection pins_;
+  std::vector<OffsetRange> ranges_;  // [pieces] below the ceiling `ranged_`
+  Ceiling ranged_;
+  bool has_ranges_ = false;               // for the present ceiling
   std::vector<std::uint64_t> piece_key_;  // equal for identical pieces
   std::vector<std::int32_t> winner_;      // a tournament of the lines: a heap, the leaf of line l is leaves_ + l
   std::size_t leaves_ = 1;

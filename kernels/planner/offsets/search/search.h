@@ -29,8 +29,8 @@
 // that nothing crosses). Lift: raises the end section of a plateau, which wastes its slack. Hole: the room below
 // something placed that is wasted.
 //
-// skyline.h places greedily on the lowest line, gaps.h around pins. plateau.h searches depth first, guess.h after a
-// guess of the holes. part_search.h takes turns with them for one part; this file gives the turns to the part that
+// skyline.h places greedily on the lowest line, gaps.h into the gaps around pins. plateau.h searches depth first,
+// guess.h after a guess of the holes; pin_sides.h says first which pieces lie below a pin. part_search.h takes turns with them for one part; this file gives the turns to the part that
 // decides the size. techniques.h names what can be switched off.
 #pragma once
 

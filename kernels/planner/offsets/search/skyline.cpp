@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <optional>
 
 #include "planner/common/index.h"
 
@@ -32,18 +33,34 @@ Skyline::Skyline(const Part& part) : part_(part) {
 }
 
 bool Skyline::run(std::span<const std::int32_t> rank, Ceiling ceiling, Budget& budget) {
-  ceiling_ = ceiling;
   const std::int32_t count = part_.count();
   const std::int32_t sections = part_.sections();
+  std::int64_t beyond = 0;  // reserved units above the ceiling, which the load counts
+  if (!part_.pinned.empty()) {
+    if (next_pin_.empty()) pins_ = PinsBySection(part_, budget);
+    next_pin_.assign(at(sections), 0);
+    const std::optional<Ceiling> reachable = ceiling_around_pins(part_, ceiling);
+    if (!reachable) return false;
+    ceiling = *reachable;
+    for (const Interval& range : part_.reserved) beyond += range.begin >= ceiling.units ? range.end - range.begin : 0;
+  }
+  ceiling_ = ceiling;
   std::fill(offsets_.begin(), offsets_.end(), -1);
   for (std::size_t t = 0; t < at(sections); ++t) {
-    spare_[t] = ceiling.over(part_.least_tail[t]) - part_.load[t];
+    spare_[t] = ceiling.over(part_.least_tail[t]) - part_.load[t] + beyond;
     if (spare_[t] < 0) return false;
   }
+  std::int32_t left = 0;
   for (std::size_t i = 0; i < at(count); ++i) {
     budget.pass();
     piece_of_rank_[at(rank[i])] = static_cast<std::int32_t>(i);
     levels_[0][i] = {rank[i], part_.end[i]};
+    if (part_.is_pinned(static_cast<std::int32_t>(i))) levels_[0][i] = {kNoLine, kNoLine};
+    if (part_.pinned.empty() || part_.pinned[i] < ceiling.units) {
+      ++left;
+    } else {
+      offsets_[i] = part_.pinned[i];
+    }
   }
   for (std::size_t level = 1; level < levels_.size(); ++level) {
     for (std::size_t k = 0; k < levels_[level].size(); ++k) {
@@ -61,10 +78,16 @@ bool Skyline::run(std::span<const std::int32_t> rank, Ceiling ceiling, Budget& b
   end_[0] = sections;
   begin_[at(sections) - 1] = 0;
   push(0, 0);
-  for (std::int32_t left = count; left > 0;) {
+  while (left > 0) {
     if (!budget.spend(1) && budget.out_of_time()) return false;
     const std::int32_t begin = lowest();
-    const std::int32_t best = best_within(begin, end_[at(begin)]);
+    if (const std::int32_t pin = pin_on(begin); pin != kNoLine) {
+      for (std::int32_t t = part_.begin[at(pin)]; t < part_.end[at(pin)]; ++t) ++next_pin_[at(t)];
+      place(pin, begin);
+      --left;
+      continue;
+    }
+    const std::int32_t best = best_on(begin);
     if (best == kNoLine) {
       if (!lift(begin)) return false;
       continue;
@@ -79,35 +102,52 @@ bool Skyline::run(std::span<const std::int32_t> rank, Ceiling ceiling, Budget& b
   return true;
 }
 
-std::int32_t Skyline::best_within(std::int32_t begin, std::int32_t end) const {
-  const std::size_t from = at(part_.first[at(begin)]);
-  const std::size_t to = at(part_.first[at(end)]);
+std::int64_t Skyline::lowest_pin(std::int32_t begin, std::int32_t end) const {
+  std::int64_t lowest = PinsBySection::kNoPin;
+  for (std::int32_t t = begin; t < end && !next_pin_.empty(); ++t) {
+    lowest = std::min(lowest, pins_.offset(t, next_pin_[at(t)]));
+  }
+  return lowest < ceiling_.units ? lowest : PinsBySection::kNoPin;
+}
+
+std::int32_t Skyline::pin_on(std::int32_t line) const {
+  const std::int32_t end = end_[at(line)];
+  if (lowest_pin(line, end) != height_[at(line)]) return kNoLine;
+  std::int32_t t = line;
+  while (pins_.offset(t, next_pin_[at(t)]) != height_[at(line)]) ++t;
+  return pins_.of(t)[static_cast<std::size_t>(next_pin_[at(t)])].piece;
+}
+
+void Skyline::consider(std::size_t piece, std::int32_t line, std::int32_t& best) const {
+  const Node& node = levels_[0][piece];
+  if (node.end > end_[at(line)] || node.rank >= best) return;
+  const std::int64_t top = height_[at(line)] + part_.size[piece];
+  if (top <= lowest_pin(part_.begin[piece], node.end)) best = node.rank;
+}
+
+std::int32_t Skyline::best_on(std::int32_t line) const {
+  const std::size_t from = at(part_.first[at(line)]);
+  const std::size_t to = at(part_.first[at(end_[at(line)])]);
   std::int32_t best = kNoLine;
   if (to - from <= 4 * kFan) {
-    for (std::size_t i = from; i < to; ++i) {
-      const Node& node = levels_[0][i];
-      if (node.end <= end && node.rank < best) best = node.rank;
-    }
+    for (std::size_t i = from; i < to; ++i) consider(i, line, best);
     return best;
   }
   std::size_t level = 1;  // the lowest on which two nodes cover all that begins there
   while (level + 1 < levels_.size() && (std::size_t{1} << (3 * level)) < to - from) ++level;
-  for (std::size_t k = from >> (3 * level); k <= (to - 1) >> (3 * level); ++k) descend(level, k, from, to, end, best);
+  for (std::size_t k = from >> (3 * level); k <= (to - 1) >> (3 * level); ++k) descend(level, k, from, to, line, best);
   return best;
 }
 
-void Skyline::descend(std::size_t level, std::size_t index, std::size_t from, std::size_t to, std::int32_t end,
+void Skyline::descend(std::size_t level, std::size_t index, std::size_t from, std::size_t to, std::int32_t line,
                       std::int32_t& best) const {
   const Node& node = levels_[level][index];
-  if (node.rank >= best || node.end > end) return;
+  if (node.rank >= best || node.end > end_[at(line)]) return;
   const std::size_t span = std::size_t{1} << (3 * level);
   if (index * span >= to || (index + 1) * span <= from) return;
-  if (level == 0) {
-    best = node.rank;
-    return;
-  }
+  if (level == 0) return consider(index, line, best);
   const std::size_t stop = std::min((index + 1) * kFan, levels_[level - 1].size());
-  for (std::size_t c = index * kFan; c < stop; ++c) descend(level - 1, c, from, to, end, best);
+  for (std::size_t c = index * kFan; c < stop; ++c) descend(level - 1, c, from, to, line, best);
 }
 
 void Skyline::remove(std::int32_t piece) {
@@ -144,8 +184,8 @@ std::int32_t Skyline::lowest() {
 bool Skyline::lift(std::int32_t begin) {
   const std::int32_t end = end_[at(begin)];
   const std::int64_t from = height_[at(begin)];
-  std::int64_t to = std::numeric_limits<std::int64_t>::max();
-  if (begin > 0) to = height_[at(begin_[at(begin) - 1])];
+  std::int64_t to = lowest_pin(begin, end);
+  if (begin > 0) to = std::min(to, height_[at(begin_[at(begin) - 1])]);
   if (end < part_.sections()) to = std::min(to, height_[at(end)]);
   for (std::size_t t = at(begin); t < at(end); ++t) {
     // Where no piece is left to place, waste makes no difference.

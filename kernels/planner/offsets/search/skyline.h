@@ -1,5 +1,6 @@
 // Places pieces greedily on the skyline: fills or lifts the lowest line until all pieces are placed, or until a section
-// cannot stay below the ceiling any more.
+// cannot stay below the ceiling any more. A pinned piece is placed once a line has the height of its offset; until then
+// nothing is placed through it, and no line is lifted above its offset.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "planner/common/budget.h"
 #include "planner/offsets/search/part.h"
+#include "planner/offsets/search/pins_by_section.h"
 
 namespace edgemem::offset_search {
 
@@ -31,8 +33,14 @@ class Skyline {
   };
   using Line = std::pair<std::int64_t, std::int32_t>;  // height and first section
 
-  std::int32_t best_within(std::int32_t begin, std::int32_t end) const;
-  void descend(std::size_t level, std::size_t node, std::size_t from, std::size_t to, std::int32_t end,
+  // The lowest offset of an unplaced pin in these sections.
+  std::int64_t lowest_pin(std::int32_t begin, std::int32_t end) const;
+  // The pinned piece that has to be placed on the line now; kNoLine if there is none.
+  std::int32_t pin_on(std::int32_t line) const;
+  // The least rank of the pieces that fit on the line.
+  std::int32_t best_on(std::int32_t line) const;
+  void consider(std::size_t piece, std::int32_t line, std::int32_t& best) const;
+  void descend(std::size_t level, std::size_t node, std::size_t from, std::size_t to, std::int32_t line,
                std::int32_t& best) const;
   void remove(std::int32_t piece);
   void push(std::int64_t height, std::int32_t begin);
@@ -49,7 +57,9 @@ class Skyline {
   std::vector<std::int32_t> end_;      // of the line that begins there
   std::vector<std::int32_t> begin_;    // of the line whose last section this is
   std::vector<std::int64_t> spare_;    // units that may stay empty below the ceiling
-  std::vector<Line> queue_;            // a heap with entries that are out of date
+  PinsBySection pins_;
+  std::vector<std::int64_t> next_pin_;  // of each section: its lowest unplaced pin, by number; empty without pins
+  std::vector<Line> queue_;             // a heap with entries that are out of date
   Ceiling ceiling_;
 };
 

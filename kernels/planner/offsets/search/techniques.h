@@ -19,6 +19,7 @@ struct Techniques {
   bool prefer_wall_contact = true;   // some searches: try first what fills the plateau or ends level with a wall
 
   // What a depth-first search leaves out (plateau.h).
+  bool sides_of_pins = true;  // pieces on a side of a pin where the sizes say that they lie on the other (pin_sides.h)
   bool skip_identical_pieces = true;   // of equal pieces try one
   bool remember_failed_states = true;  // do not search a state again that failed
   bool jump_back = true;               // after a failure go back to the last choice that it depends on
@@ -38,6 +39,7 @@ inline constexpr std::array kTechniques{
     NamedTechnique{"fewest_options_first", &Techniques::fewest_options_first},
     NamedTechnique{"learn_from_failures", &Techniques::learn_from_failures},
     NamedTechnique{"prefer_wall_contact", &Techniques::prefer_wall_contact},
+    NamedTechnique{"sides_of_pins", &Techniques::sides_of_pins},
     NamedTechnique{"skip_identical_pieces", &Techniques::skip_identical_pieces},
     NamedTechnique{"remember_failed_states", &Techniques::remember_failed_states},
     NamedTechnique{"jump_back", &Techniques::jump_back},
