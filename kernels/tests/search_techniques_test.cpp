@@ -69,6 +69,15 @@ std::vector<Instance> large_instances() {
   return made;
 }
 
+// A rectangle cut into pieces, of which every tenth is pinned where it was cut.
+Instance pinned_tiling(std::size_t count, std::uint64_t seed) {
+  Instance made;
+  for (const Rectangle& r : random_tiling(count, seed)) {
+    made.add(r.begin, r.end - 1, r.high - r.low, made.count() % 10 == 0 ? r.low : -1);
+  }
+  return made;
+}
+
 TEST(techniques_have_different_names) {
   for (const NamedTechnique& a : kTechniques) {
     for (const NamedTechnique& b : kTechniques) {
@@ -108,6 +117,7 @@ TEST(techniques_make_a_difference) {
   std::vector<Instance> instances;
   for (int k = 0; k < 4; ++k) instances.push_back(random_records(random, 200, 60, 30, 1000));
   for (int k = 0; k < 4; ++k) instances.push_back(random_records(random, 150, 40, 25, 50));
+  instances.push_back(pinned_tiling(80, 5));
   // With two threads, since the second begins with the rules that the first one tries later.
   std::vector<SearchResult> all;
   for (const Instance& instance : instances) all.push_back(search(instance, 100'000, {}, 2));

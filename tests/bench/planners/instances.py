@@ -69,7 +69,8 @@ def instance(
     """The instance with this name. Its problem is not read or generated yet.
 
     Args:
-        text: a file of usage records (.csv), a model (its records), or `KIND:COUNT[,removed=SHARE%][,pinned=N][,seed=N]`.
+        text: a file of usage records (.csv), a model (its records), or
+            `KIND:COUNT[,removed=SHARE%][,pinned=N][,seed=N]`.
             A file takes precedence over a generated instance of the same name.
         dims: values for symbolic dimensions of a model, by name; ignored for other instances.
         input_shapes: shapes of a model's inputs, by name.
@@ -112,7 +113,9 @@ def _generated(text: str, kind: str, count: str, tail: str) -> Instance:
         elif key == "pinned" and kind in PUZZLES and value.isdecimal():
             pinned = int(value)
         else:
-            raise ModelError(f"{text!r}: {part!r} is not part of an instance; it is {_SYNTAX} (removed, pinned: puzzles only)")
+            raise ModelError(
+                f"{text!r}: {part!r} is not part of an instance: {_SYNTAX} (removed, pinned: puzzles only)"
+            )
     if removed >= 1:
         raise ModelError(f"{text!r}: a share below 100% can be removed")
     if kind in RANDOM:
