@@ -56,7 +56,7 @@ class Settings:
     """What the user asked for when the plans were made. A plan of a recording of the same model is made with the same.
 
     Attributes:
-        strategies: as for `edgemem.plan`; ("auto",) tries all.
+        strategies: as for `edgemem.plan`; ("auto",) tries those that are best somewhere.
         effort, seed, time_limit, threads: of the searches; None is each strategy's own default.
         alignment: of every offset in bytes; None is the target's.
     """

@@ -66,7 +66,7 @@ class CyclePlan:
 def plan_cycles(cycles: Sequence[Cycle], settings: Settings | None = None) -> CyclePlan:
     """The smallest offset plan of a period, proved, and the room that it leaves to dynamic requests.
 
-    Strategies for shared objects do not apply; if the settings name no other, all strategies are tried as for `auto`.
+    Strategies for shared objects do not apply; if the settings name no other, those of `auto` are tried.
     Since a program waits, `auto` stops at the first plan that meets the lower bound, and searches longer, for some
     seconds, only where its plan is more than a hundredth above it.
 

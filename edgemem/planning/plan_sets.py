@@ -40,14 +40,14 @@ def make_plans(
 
     Args:
         problem: the usage records.
-        wanted: strategies to run; none means `auto`: all of both families and all their variants, cheapest first,
-            stopping at a lower bound.
+        wanted: strategies to run; none means `auto`: its strategies in both families, cheapest first, stopping at a
+            lower bound.
         families: what `auto` covers.
         limits: how hard to search. Without an effort `auto` searches with "fast", and where that proves nothing
             optimal among up to 20,000 records, again with "default".
         fits: bytes that the arena should not exceed (the objects, where only those are planned). Where it does, and
             no bound forbids it, `auto` searches again whatever the number of records.
-        quick: `auto` stops at the first plan that meets a lower bound, uses no optional solver and searches once.
+        quick: `auto` searches once.
         progress: called before each strategy runs, with its name and the best size so far.
 
     Raises:

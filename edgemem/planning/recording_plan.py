@@ -37,7 +37,7 @@ def plan_recording(
 ) -> PlanSet:
     """The smallest offset plan of a recorded stream, proved.
 
-    Strategies for shared objects do not apply; if the settings name no other, all strategies are tried as for `auto`.
+    Strategies for shared objects do not apply; if the settings name no other, those of `auto` are tried.
     A session plans while a caller waits, so `auto` stops at the first plan that meets the lower bound.
 
     Args:

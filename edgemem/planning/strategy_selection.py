@@ -1,4 +1,8 @@
-"""`auto` in one family: every strategy that is quick enough, then the searches that may still improve the plan."""
+"""`auto` in one family: a rule that always has a plan, the strategies that are best somewhere, then a longer search.
+
+A strategy is part of `auto` where no other one finds a plan as small for some published or generated instance
+(docs/search.md); the others run where they are named.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,10 @@ if TYPE_CHECKING:
     from edgemem.strategy.clock import Clock
     from edgemem.strategy.registry import Family, Strategy
 
-__all__ = ["COMPARE_ALL", "SEARCH_AGAIN", "AutoPlanner"]
+__all__ = ["ALL_RULES", "SEARCH_AGAIN", "AutoPlanner"]
 
-# Up to this many records `auto` runs every quick strategy, so that users can compare them. Above it, and always for
-# slow strategies, `auto` stops as soon as the size of a plan equals a lower bound.
-COMPARE_ALL = 2000
+# Above this many records `auto` runs only its simplest rule where time is limited, as rules cannot be stopped.
+ALL_RULES = 2000
 
 # Up to this many records `auto` searches again with effort "default" where no plan is proved optimal. That takes
 # seconds.
@@ -57,11 +60,10 @@ class _Standing:
 class AutoPlanner:
     """`auto` in one family.
 
-    Without a time limit the first round runs every strategy and the second round only searches again. With one, the
-    first round runs the fixed rules, and the second round gives the searches what is left of the time.
+    Without a time limit the first round runs all and the second round only searches again. With one, the first round
+    runs the fixed rules, and the second round gives the searches what is left of the time.
 
-    With `quick` the rounds stop at the first plan at a lower bound, use no optional solver, and do not search again
-    with a greater effort.
+    The rounds stop at the first plan at a lower bound. With `quick` they do not search again with a greater effort.
     """
 
     def __init__(
@@ -82,20 +84,16 @@ class AutoPlanner:
         self._progress = progress
         self._quick = quick
         self._standing = _Standing(bounds.offsets if family == "offsets" else bounds.shared_objects)
-        own = [s for s in registered(family) if s.package == "edgemem"]
-        able = [s for s in own if s.can_plan(problem) and not (quick and s.extra is not None)]
-        if family == "offsets" and problem.overlap is not None:
-            # A solver takes long, and without overlaps it solves another problem.
-            able = [s for s in able if s.extra is None or "overlap" in s.honours]
-        strategies = sorted(able, key=lambda s: s.limit is not None)
+        own = [s for s in registered(family) if s.package == "edgemem" and s.auto is not None]
+        strategies = tuple(s for s in own if s.can_plan(problem))
         if limits.time_limit is None:
-            self._first: tuple[Strategy, ...] = tuple(strategies)
+            self._first: tuple[Strategy, ...] = strategies
             self._deferred: tuple[Strategy, ...] = ()
         else:
             # A strategy that takes no limit cannot be stopped: for many records only the simplest rule runs.
             searches = tuple(s for s in strategies if "time_limit" in s.options)
-            rules = tuple(s for s in strategies if s not in searches and s.limit is None)
-            count = len(rules) if len(problem) <= COMPARE_ALL else 1
+            rules = tuple(s for s in strategies if s not in searches)
+            count = len(rules) if len(problem) <= ALL_RULES else 1
             self._first, self._deferred = rules[:count], searches or rules[count:]
 
     @property
@@ -131,14 +129,10 @@ class AutoPlanner:
     def _run_all(self, strategies: Iterable[Strategy], *, sharers: int) -> list[Plan]:
         made: list[Plan] = []
         for strategy in strategies:
-            is_compared = strategy.limit is None and len(self._problem) <= COMPARE_ALL and not self._quick
-            is_too_slow = strategy.limit is not None and len(self._problem) > strategy.limit
-            if is_too_slow or (self._standing.is_optimal and not is_compared):
-                continue
             given = self._limits.options(strategy)
             for variant in strategy.variants():
-                if self._quick and self._standing.is_optimal:
-                    break
+                if self._standing.is_optimal:
+                    return made
                 # The user's effort replaces the one that `auto` prefers.
                 options = {k: v for k, v in variant.items() if k != "effort" or self._limits.effort is None} | given
                 made += self._attempt(Choice(strategy, options), sharers)

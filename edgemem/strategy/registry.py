@@ -76,8 +76,8 @@ class Strategy:
         complexity: of the implementation, in n records (k objects).
         options: each option's choices, the default first, or a range of numbers. `auto` tries all choices.
         extra: the optional dependency it needs, or None.
-        limit: `auto` leaves it out above this many records (None: never).
-        auto: values that `auto` uses for these options instead of all choices.
+        limit: it takes long above this many records (None: for no number of them).
+        auto: values that `auto` uses for these options instead of all choices; None: it leaves the strategy out.
         honours: the features of a problem (`Problem.features`) that its plans honour. Every strategy honours `state`,
             which only says in which interval a record is alive.
     """
@@ -89,7 +89,7 @@ class Strategy:
     options: Mapping[str, Option]
     extra: str | None
     limit: int | None
-    auto: Mapping[str, OptionValue]
+    auto: Mapping[str, OptionValue] | None
     honours: frozenset[Feature]
     function: Function = field(repr=False, compare=False)
 
@@ -139,8 +139,12 @@ class Strategy:
         return problem.features - optional - self.honours
 
     def variants(self) -> Iterator[dict[str, OptionValue]]:
-        """Every combination of options that `auto` tries, the default first. Default values are left out."""
-        tried = [(self.auto[k],) if k in self.auto else values_of(option) for k, option in self.options.items()]
+        """Every combination of options that `auto` tries, the default first; of a strategy that it leaves out, all.
+
+        Default values are left out.
+        """
+        fixed = self.auto or {}
+        tried = [(fixed[k],) if k in fixed else values_of(option) for k, option in self.options.items()]
         for values in product(*tried):
             yield {
                 name: value
@@ -205,7 +209,7 @@ def _register(
             raise ValueError(f"strategy {family}/{name} is registered twice")
         able: frozenset[Feature] = frozenset((*honours, "state"))
         REGISTRY[family, name] = Strategy(
-            name, family, paper, complexity, dict(options or {}), extra, limit, dict(auto or {}), able, function
+            name, family, paper, complexity, dict(options or {}), extra, limit, auto, able, function
         )
         return function
 

@@ -190,7 +190,7 @@ def test_only_strategies_that_honour_them_run() -> None:
     able = {s.name for s in registered("offsets") if s.can_plan(RESERVED)}
     assert able == {"search", "greedy_by_size", "pyramid", "spatio_temporal"}
     assert able == {s.name for s in registered("offsets") if s.honours >= {"pinned", "reserved"}}
-    assert {p.strategy for p in make_plans(RESERVED).offsets} == able
+    assert {p.strategy for p in make_plans(RESERVED).offsets} <= able
     assert {p.strategy for p in make_plans(RESERVED).shared_objects} == {
         p.strategy for p in make_plans(Problem([replace(r, offset=None) for r in RECORDS], alignment=16)).shared_objects
     }

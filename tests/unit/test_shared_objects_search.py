@@ -151,8 +151,8 @@ def test_auto_says_optimal_above_the_lower_bound() -> None:
     assert planset.bounds.shared_objects == 10
     assert plans["search"].size == 11
     assert plans["search"].optimal
-    assert plans["greedy_by_size"].size == 11
-    assert plans["greedy_by_size"].optimal
+    assert plans["greedy_by_breadth"].size == 11
+    assert plans["greedy_by_breadth"].optimal
     found = find("shared_objects", "search").solve(problem)
     assert (found.bound, found.stopped) == (11, "proof")
     assert found.work > 0

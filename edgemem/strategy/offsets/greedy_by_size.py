@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     "greedy_by_size",
     paper="Pisarchyk & Lee 2020, §5.2",
     complexity="O(n log n (log n + g)), g gaps that hold a record",
+    auto={},
     honours=("pinned", "reserved"),
 )
 def greedy_by_size(problem: Problem) -> NDArray[np.int64]:

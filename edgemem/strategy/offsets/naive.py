@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgemem.records.problem import Problem
 
 
-@offsets_strategy("naive", paper="Pisarchyk & Lee 2020, §6 (baseline)", complexity="O(n)")
+@offsets_strategy("naive", paper="Pisarchyk & Lee 2020, §6 (baseline)", complexity="O(n)", auto={})
 def naive(problem: Problem) -> NDArray[np.int64]:
     """Each record at the next aligned offset, in input order."""
     sizes = padded(problem.size, problem.alignment)

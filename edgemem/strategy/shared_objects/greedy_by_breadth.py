@@ -22,6 +22,7 @@ _TIES = ("low_first", "high_first")
     paper="Pisarchyk & Lee 2020, §4.2",
     complexity="O(k n log n)",
     options={"op_ties": _TIES, "tensor_ties": _TIES},
+    auto={},
 )
 def greedy_by_breadth(
     problem: Problem,

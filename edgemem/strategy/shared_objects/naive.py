@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgemem.records.problem import Problem
 
 
-@shared_objects_strategy("naive", paper="Pisarchyk & Lee 2020, §6", complexity="O(n)")
+@shared_objects_strategy("naive", paper="Pisarchyk & Lee 2020, §6", complexity="O(n)", auto={})
 def naive(problem: Problem) -> NDArray[np.int64]:
     """No sharing."""
     return np.arange(len(problem), dtype=np.int64)
