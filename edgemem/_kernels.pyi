@@ -66,8 +66,8 @@ def call_within(enter: int, state: int, function: Callable[..., _Result], *argum
 # --- PyTorch's caching allocator: kernels/python/caching.cpp ---
 
 # Bytes requested, allocated and reserved after each event, up to the one that finds no memory; counters (most bytes
-# reserved, segments at the end, times that a segment was taken or pages were mapped); blocks at the end, flat rows of
-# segment, address, size, bytes requested, stream, state (0 free, 1 used, 2 without memory).
+# reserved, times that a segment was taken or pages were mapped); blocks at the end, flat rows of segment, size, bytes
+# requested, state (0 free, 1 used, 2 without memory).
 def simulate_caching(
     size: NDArray[np.int64],
     request: NDArray[np.int64],

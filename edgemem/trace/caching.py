@@ -38,29 +38,21 @@ _NO_LIMIT: Final = np.iinfo(np.int64).max
 FREE, USED, UNMAPPED = range(3)  # states of a block
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class CachedBlocks:
     """All blocks of the allocator at one moment, by address; int64 columns of one length.
 
     Attributes:
-        segment: address of the segment that the block is part of.
-        address: of the block. Segments have ascending addresses, in the order in which they were taken.
+        segment: address of the segment that the block is part of, in the order in which segments were taken.
         size: bytes.
         requested: bytes asked for; 0 if the block is free.
-        stream: that the block belongs to.
         state: `FREE` (0), `USED` (1), or `UNMAPPED` (2): addresses of an expandable segment that have no memory.
     """
 
     segment: NDArray[np.int64]
-    address: NDArray[np.int64]
     size: NDArray[np.int64]
     requested: NDArray[np.int64]
-    stream: NDArray[np.int64]
     state: NDArray[np.int64]
-
-    def __repr__(self) -> str:
-        used, free = (int(self.size[self.state == state].sum()) for state in (USED, FREE))
-        return f"CachedBlocks({len(self.size)} blocks: {used:,} bytes in use, {free:,} free)"
 
     @property
     def largest_free(self) -> int:
@@ -79,7 +71,6 @@ class Simulation:
         allocated: int64 [events], bytes of the blocks in use.
         reserved: int64 [events], bytes of all segments.
         reserved_peak: the most bytes reserved at once.
-        segments: at the end.
         times_taken: how often a segment was taken from the device; of expandable segments, how often they grew.
     """
 
@@ -89,7 +80,6 @@ class Simulation:
     allocated: NDArray[np.int64]
     reserved: NDArray[np.int64]
     reserved_peak: int
-    segments: int
     times_taken: int
 
     def __repr__(self) -> str:
@@ -144,7 +134,7 @@ class Simulation:
         at = self.peak_event if event is None else event
         if at is not None and not 0 <= at < len(self.trace):
             raise IndexError(f"event {at} of a trace of {len(self.trace)} events")
-        rows = _run(self.trace, self.settings, 0 if at is None else at + 1)[-1].reshape(-1, 6)
+        rows = _run(self.trace, self.settings, 0 if at is None else at + 1)[-1].reshape(-1, 4)
         return CachedBlocks(*(np.ascontiguousarray(column) for column in rows.T))
 
 
@@ -157,7 +147,7 @@ def simulate(trace: Trace, settings: CachingSettings | None = None) -> Simulatio
     """
     chosen = settings or CachingSettings()
     requested, allocated, reserved, counters, _ = _run(trace, chosen, len(trace))
-    reserved_peak, segments, times_taken = counters.tolist()
+    reserved_peak, times_taken = counters.tolist()
     return Simulation(
         trace=trace,
         settings=chosen,
@@ -165,7 +155,6 @@ def simulate(trace: Trace, settings: CachingSettings | None = None) -> Simulatio
         allocated=allocated,
         reserved=reserved,
         reserved_peak=reserved_peak,
-        segments=segments,
         times_taken=times_taken,
     )
 

@@ -75,7 +75,6 @@ Block* AllocatorState::grow(Pool& pool, std::int64_t size, std::uint64_t stream)
   like.segment = address;
   try {
     Block& block = make_block(blocks, address, bytes, like);
-    ++stats.segments;
     count_taken(bytes);
     list(block);
     return &block;
@@ -100,7 +99,6 @@ void AllocatorState::use(Block& block, std::int64_t size, std::int64_t requested
   stats.allocated += block.size;
   stats.requested += requested;
   stats.allocated_peak = std::max(stats.allocated_peak, stats.allocated);
-  stats.requested_peak = std::max(stats.requested_peak, stats.requested);
 }
 
 void AllocatorState::count_taken(std::int64_t bytes) {
@@ -117,7 +115,6 @@ std::int64_t AllocatorState::release_cached() noexcept {
       if (block.before != nullptr || block.after != nullptr || block.is_expandable) continue;
       released += block.size;
       source.give(block.address, block.size);
-      --stats.segments;
       unlist(block);
       blocks.erase(block.address);
     }
@@ -176,7 +173,6 @@ std::vector<BlockView> CachingAllocator::blocks() const {
                      .address = address,
                      .size = block.size,
                      .requested = block.requested,
-                     .stream = block.stream,
                      .is_used = block.is_used,
                      .is_mapped = block.is_mapped});
   }

@@ -49,12 +49,10 @@ struct CachingSettings {
 
 struct CachingStats {
   std::int64_t requested = 0;  // bytes asked for, of blocks in use
-  std::int64_t requested_peak = 0;
   std::int64_t allocated = 0;  // bytes of blocks in use: rounded up, with what was not worth splitting off
   std::int64_t allocated_peak = 0;
   std::int64_t reserved = 0;  // bytes taken from the source
   std::int64_t reserved_peak = 0;
-  std::int64_t segments = 0;     // taken and not given back
   std::int64_t times_taken = 0;  // segments in all; for expandable ones, times that pages were mapped
 };
 
@@ -64,7 +62,6 @@ struct BlockView {
   std::uintptr_t address;
   std::int64_t size;
   std::int64_t requested;  // bytes asked for; 0 if the block is free
-  std::uint64_t stream;
   bool is_used;
   bool is_mapped;  // false: addresses of an expandable segment without memory
 };

@@ -41,7 +41,6 @@ Block* reserve(AllocatorState& state, Block& like, std::int64_t size) {
   like.is_mapped = false;
   like.is_expandable = true;
   Block& block = make_block(state.blocks, like.segment, bytes, like);
-  ++state.stats.segments;
   list(block);
   return &block;
 }

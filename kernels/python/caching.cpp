@@ -17,11 +17,10 @@ enum State : std::int64_t { kFree = 0, kUsed = 1, kUnmapped = 2 };
 
 std::vector<std::int64_t> rows(const std::vector<edgemem::BlockView>& blocks) {
   std::vector<std::int64_t> values;
-  values.reserve(6 * blocks.size());
+  values.reserve(4 * blocks.size());
   for (const edgemem::BlockView& block : blocks) {
     const State state = block.is_used ? kUsed : block.is_mapped ? kFree : kUnmapped;
-    values.insert(values.end(), {static_cast<std::int64_t>(block.segment), static_cast<std::int64_t>(block.address),
-                                 block.size, block.requested, static_cast<std::int64_t>(block.stream), state});
+    values.insert(values.end(), {static_cast<std::int64_t>(block.segment), block.size, block.requested, state});
   }
   return values;
 }
@@ -43,9 +42,9 @@ void bind_caching(nb::module_& m) {
         const edgemem::RequestEvents events{column(size), column(request), column(stream)};
         edgemem::CachingRun run = without_gil([&] { return edgemem::simulate_caching(events, settings); });
         const edgemem::CachingStats& stats = run.stats;
-        return std::make_tuple(
-            result(std::move(run.requested)), result(std::move(run.allocated)), result(std::move(run.reserved)),
-            result({stats.reserved_peak, stats.segments, stats.times_taken}), result(rows(run.blocks)));
+        return std::make_tuple(result(std::move(run.requested)), result(std::move(run.allocated)),
+                               result(std::move(run.reserved)), result({stats.reserved_peak, stats.times_taken}),
+                               result(rows(run.blocks)));
       },
       "size"_a.noconvert(), "request"_a.noconvert(), "stream"_a.noconvert(), "large_segment_size"_a, "max_split_size"_a,
       "max_non_split_rounding"_a, "roundup_power2_divisions"_a.noconvert(), "expandable_segments"_a,

@@ -53,7 +53,6 @@ std::int64_t random_size(Random& random) {
 struct Request {
   std::uintptr_t address;
   std::int64_t bytes;
-  std::uint64_t stream;
 };
 
 void check_blocks(const CachingAllocator& allocator, const Segments& source, const std::vector<Request>& alive,
@@ -75,7 +74,7 @@ void check_blocks(const CachingAllocator& allocator, const Segments& source, con
     if (block.is_mapped) reserved += block.size;
     if (block.is_used) {
       const Request& request = expected.at(block.address);
-      CHECK(block.is_mapped && block.requested == request.bytes && block.stream == request.stream);
+      CHECK(block.is_mapped && block.requested == request.bytes);
       CHECK(block.size >= request.bytes);
       allocated += block.size;
       requested += block.requested;
@@ -107,10 +106,9 @@ TEST(caching_is_consistent_whatever_is_asked_for) {
         alive[chosen] = alive.back();
         alive.pop_back();
       } else {
-        const Request request{
-            .address = 0, .bytes = random_size(random), .stream = static_cast<std::uint64_t>(random.below(2))};
-        const std::uintptr_t address = allocator.take(request.bytes, request.stream);
-        if (address != 0) alive.push_back({address, request.bytes, request.stream});
+        const std::int64_t bytes = random_size(random);
+        const std::uintptr_t address = allocator.take(bytes, static_cast<std::uint64_t>(random.below(2)));
+        if (address != 0) alive.push_back({address, bytes});
       }
       if (random.below(50) == 0) allocator.release_cached();
       if (step % 20 == 0) check_blocks(allocator, source, alive, settings.expandable_segments);

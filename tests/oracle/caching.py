@@ -67,10 +67,10 @@ class CachingOracle:
     def requested(self) -> int:
         return sum(b.requested for s in self.segments for b in s.blocks)
 
-    def rows(self) -> list[tuple[int, int, int, int, int, int]]:
+    def rows(self) -> list[tuple[int, int, int, int]]:
         states = {"free": 0, "used": 1, "unmapped": 2}
         return [
-            (s.address, b.address, b.size, b.requested, s.stream, states[b.state])
+            (s.address, b.size, b.requested, states[b.state])
             for s in sorted(self.segments, key=lambda s: s.address)
             for b in s.blocks
         ]
