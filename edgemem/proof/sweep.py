@@ -105,9 +105,9 @@ def _bound_of_regions(problem: Problem, relations: Relations) -> int:
 
 def _sweep_states(problem: Problem, relations: Relations) -> Iterator[Violation]:
     """States that do not live from the first operator to the last."""
-    if relations.state is None or not len(problem):
+    if relations.state is None:
         return
-    first, last, end = problem.first_op, problem.last_op, int(problem.last_op.max())
+    first, last, end = problem.first_op, problem.last_op, int(problem.last_op.max(initial=0))
     for index in np.flatnonzero(relations.state.astype(bool) & ((first > 0) | (last < end)))[:MOST].tolist():
         name = problem.names[index]
         message = f"{name!r} lives from {first[index]} to {last[index]}, the run from 0 to {end}"
@@ -198,20 +198,10 @@ def _objects(problem: Problem, plan: SharedObjectsPlan) -> Iterator[Violation]:
 
 def _sides(objects: Sequence[Size]) -> tuple[Column, int]:
     """The objects as rows of one length, as kernels take them, and their total in bytes or texels."""
-    if not objects:
-        return np.zeros((0, 1), np.int64), 0
-    try:
-        table = np.array(objects)
-    except ValueError:  # of several ranks
-        table = np.zeros(0)
-    if table.dtype.kind == "i":
-        table = np.ascontiguousarray(table.reshape(len(objects), -1), np.int64)
-        if table.astype(np.float64).prod(axis=1).sum() < INT64_MAX / 2 and (table >= 0).all():
-            return table, int(table.prod(axis=1).sum())
     rows = [[size] if isinstance(size, int) else list(size) for size in objects]
-    rank = max(1, *map(len, rows))
+    rank = max(map(len, rows), default=1)
     known = [[min(max(side, _NEGATIVE), INT64_MAX) for side in row] + [_ABSENT] * (rank - len(row)) for row in rows]
-    return np.array(known, np.int64), sum(map(prod, rows))
+    return np.array(known, np.int64).reshape(-1, rank), sum(map(prod, rows))
 
 
 def _column(values: NDArray[np.int64], what: str, plan: Plan) -> Column:

@@ -787,3 +787,14 @@ def test_a_pinned_tensor_is_somewhere() -> None:
     assert "'b' is nowhere, but is pinned at 16" in messages(
         replace(by_hand(CONVS, RULES, GOOD[:1]), target=rules), CONVS
     )
+
+
+def test_inputs_of_a_graph_without_operators_are_apart() -> None:
+    graph = Graph("g", (tensor("x"), tensor("z")), (), (0, 1), (0,))
+    rows = [(record("x", 0, 0, 16, kind="input"), 0), (record("z", 0, 0, 16, kind="input"), 0)]
+    assert any("(step 0)" in words for words in messages(by_hand(graph, INSIDE, rows), graph))
+
+
+def test_a_plan_for_no_target_is_for_no_kernels() -> None:
+    planset = replace(by_hand(CONVS, RULES, GOOD), target=None)
+    assert prove(planset, CONVS, kernels="esp-nn").planset is planset
