@@ -21,10 +21,25 @@ _CALLS: Final = frozenset({"CALL", "CALL_FUNCTION_EX", "CALL_KW"})
 
 
 class Interrupt:
-    """Whether the exception was raised, and whether the block was interrupted by it."""
+    """What became of an exception in a block.
 
-    is_raised = False
-    is_done = False
+    Attributes:
+        is_raised: it was raised.
+        is_done: the block was interrupted by it.
+        passed: the file and the instruction at each point that was passed.
+    """
+
+    def __init__(self) -> None:
+        self.is_raised = False
+        self.is_done = False
+        self.passed: list[tuple[str, str, int]] = []
+
+    def first_and_last(self) -> list[int]:
+        """The points at which each instruction was passed for the first, the second and the last time."""
+        times: dict[tuple[str, str, int], list[int]] = {}
+        for point, place in enumerate(self.passed):
+            times.setdefault(place, []).append(point)
+        return sorted({point for each in times.values() for point in (*each[:2], each[-1])})
 
 
 @cache
@@ -48,11 +63,17 @@ def interrupted(
 
     With `calls`, points are also behind each call, of Python or of C, whose result is lost then.
     """
-    left, interrupt = point, Interrupt()
+    interrupt = Interrupt()
     before = dict[FrameType, int]()  # the instruction that a frame ran last
 
+    def reach(frame: FrameType) -> None:
+        if len(interrupt.passed) == point:
+            sys.settrace(None)
+            interrupt.is_raised = True
+            raise kind
+        interrupt.passed.append((frame.f_code.co_filename, frame.f_code.co_qualname, frame.f_lasti))
+
     def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal left
         if frame.f_code.co_filename not in files or frame.f_code.co_name == "<genexpr>":
             return None
         if calls:
@@ -61,23 +82,17 @@ def interrupted(
             last, before[frame] = before.get(frame, -1), frame.f_lasti
             if last < 0 or not _is_behind_call(frame.f_code, last, frame.f_lasti):
                 return trace
-            left -= 1
-            if left < 0:
-                sys.settrace(None)
-                interrupt.is_raised = True
-                raise kind
+            reach(frame)
             return trace
-        # The line of a `with` comes again before its lock is opened, that of a `try` may be in no block at all, and
-        # what a trace function raises at a `yield` goes past all blocks: no handler of a signal runs there.
-        if event == "return" and dis.opname[frame.f_code.co_code[frame.f_lasti]] == "YIELD_VALUE":
+        # The line of a `with` comes again before its lock is opened, and that of a `try` may be in no block at all. No
+        # handler of a signal runs at a `yield`, nor between the end of `__enter__` and the block: what a trace function
+        # raises there goes past all blocks.
+        is_yield = dis.opname[frame.f_code.co_code[frame.f_lasti]] == "YIELD_VALUE"
+        if event == "return" and (is_yield or frame.f_code.co_name == "__enter__"):
             return trace
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
         if event in {"line", "return"} and not line.startswith("with ") and line != "try:":
-            left -= 1
-            if left < 0:
-                sys.settrace(None)
-                interrupt.is_raised = True
-                raise kind
+            reach(frame)
         return trace
 
     sys.settrace(trace)

@@ -112,10 +112,8 @@ class BudgetMemory:
 
     def close(self) -> None:
         """End it; blocks stay valid. Again does nothing."""
-        if self.handle:
-            self._last = self.counts()
-            handle, self.handle = self.handle, None  # first: it is destroyed once, wherever this ends
-            self._c.em_remat_destroy(handle)
+        self._last = self.counts()
+        self._c.em_remat_destroy(self.handle)
 
     def counts(self) -> MemoryCounts:
         """Counts so far; once it is closed, those of then."""

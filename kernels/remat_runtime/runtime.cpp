@@ -281,12 +281,14 @@ void Runtime::pin(ValueId value) {
 }
 
 void* Runtime::lend(ValueId value, void* storage) {
-  if (!is_resident(value) || storage_of(value) != nullptr) {
+  if (!is_resident(value) || (storage_of(value) != nullptr && storage_of(value) != storage)) {
     set_error("the value does not lie in memory without a storage");
     return nullptr;
   }
-  memory_.hold(value);
-  storage_of(value) = storage;
+  if (storage_of(value) == nullptr) {
+    memory_.hold(value);
+    storage_of(value) = storage;
+  }
   return addresses_.base() + memory_.values().value(value).address;
 }
 

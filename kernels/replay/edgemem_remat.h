@@ -128,7 +128,7 @@ EM_EXPORT int32_t em_remat_take_over(em_remat* remat, int64_t old_version, int64
 /* The call that made this value ran again, in so many nanoseconds. */
 EM_EXPORT void em_remat_repeated(em_remat* remat, int64_t value, int64_t cost);
 
-/* A value that lies in memory without a storage gets one: where it lies. Null if it does not. */
+/* A value that lies in memory without a storage gets one, perhaps twice: where it lies. Null if it does not. */
 EM_EXPORT void* em_remat_lend(em_remat* remat, int64_t value, void* storage);
 
 /* It stays in memory for good. Does nothing unless it is resident and evictable. */

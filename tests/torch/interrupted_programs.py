@@ -2,6 +2,8 @@
 
     python -m tests.torch.interrupted_programs budget STRIDE
 
+Of the many times that a line is passed, it is raised at the first, the second and the last.
+
 A process of its own: CPython keeps what a trace function raised inside a handler, and with it tensors.
 """
 
@@ -50,21 +52,23 @@ def check_budget(step: int) -> None:
         return [p.grad.numpy().tobytes() for p in model.parameters()]
 
     assert within() == expected
-    point, is_raised = 0, True
-    while is_raised:
+    with interrupted(-1, FILES, calls=True) as whole:
+        within()
+    raised = 0
+    for point in whole.first_and_last()[::step]:
         try:
             with interrupted(point, FILES, calls=True) as interrupt:
                 within()
         except BudgetExceededError:  # of what an interrupted operator holds
             pass
-        is_raised = interrupt.is_raised
+        raised += interrupt.is_raised
         model.zero_grad()
         gc.collect()
         for _ in range(3):
             assert gradients(model, batch) == expected, point  # plain PyTorch
         assert within() == expected, point  # another budget, so none is left
-        point += step
-    assert point > step
+    print(f"{raised} exceptions at {len(whole.passed)} points")
+    assert raised
 
 
 def check_captured_step(step: int) -> None:
@@ -85,19 +89,21 @@ def check_captured_step(step: int) -> None:
         return [p.detach().numpy().tobytes() for p in model.parameters()]
 
     expected = plain()
-    point, is_raised = 0, True
-    while is_raised:
+    with interrupted(-1, FILES, calls=True) as whole:
+        captured(first, optimizer, batch)
+    raised = 0
+    for point in whole.first_and_last()[::step]:
         with interrupted(point, FILES, calls=True) as interrupt:
             captured(first, optimizer, batch)
-        is_raised = interrupt.is_raised
+        raised += interrupt.is_raised
         first.load_state_dict(start)
         optimizer.state.clear()
         for _ in range(3):
             captured(first, optimizer, batch)
         assert [p.detach().numpy().tobytes() for p in first.parameters()] == expected, point
         assert plain() == expected, point
-        point += step
-    assert point > step
+    print(f"{raised} exceptions at {len(whole.passed)} points")
+    assert raised
 
 
 if __name__ == "__main__":

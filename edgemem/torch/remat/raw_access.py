@@ -20,9 +20,9 @@ from edgemem.torch.accesses import tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import ExitStack
 
     from edgemem.torch.remat.access import Accesses
+    from edgemem.torch.remat.ends import Ends
 
 __all__ = ["RawAccess"]
 
@@ -50,7 +50,7 @@ class RawAccess:
         ends: gets the way back before each of them is replaced, so that no exception comes between.
     """
 
-    def __init__(self, accesses: Accesses, ends: ExitStack) -> None:
+    def __init__(self, accesses: Accesses, ends: Ends) -> None:
         self._accesses = accesses
         for places, make in (
             (_READING, self._reading),
@@ -129,7 +129,7 @@ def _compiler() -> tuple[tuple[Any, str], ...]:
     return () if module is None else ((module, "_maybe_set_eval_frame"),)
 
 
-def _replace(owner: Any, name: str, make: Callable[[Any], Any], ends: ExitStack) -> None:
+def _replace(owner: Any, name: str, make: Callable[[Any], Any], ends: Ends) -> None:
     original = getattr(owner, name)
     made = make(original)
     functools.update_wrapper(made, original)

@@ -53,6 +53,7 @@ class Repeater:
         self._values = values
         self._in_place = in_place
         self._lent: list[Value] = []
+        self._placing: set[int] = set()  # values whose memory may be in its place without `memory` knowing it
         self._locks: Counter[int] = Counter()
 
     def make_resident(self, wanted: Iterable[int]) -> None:
@@ -159,8 +160,9 @@ class Repeater:
     def _storage(self, value: Value) -> torch.UntypedStorage:
         """The storage of a value in memory; a new one if it has none."""
         found = self._values.storage_of(value)
-        if found is None:
-            found = value.own = torch.UntypedStorage(0)
+        is_empty = value.own is not None and not value.own.nbytes()  # an exception came before it was lent
+        if found is None or is_empty:
+            found = value.own = value.own or torch.UntypedStorage(0)
             number: int = found._cdata  # noqa: SLF001
             self._bridge.lend(number, self._memory.lend(value.number, number), value.size)
             self._lent.append(value)
@@ -174,21 +176,19 @@ class Repeater:
             return
         if storage.nbytes() != value.size:
             raise RuntimeError(f"a value of {value.size} bytes has {storage.nbytes()} when it is made again")
-        key: int = storage._cdata  # noqa: SLF001
-        block = self._bridge.memory_of(key)
-        target = self._values.storage_of(value)
+        target, evicted = self._values.storage_of(value), 0
         if target is None:
-            value.own = storage
+            self._placing.add(value.number)
+            target = value.own = storage
             self._lent.append(value)
-            self._memory.remade(value.number, block, key)
-        else:
+        elif value.number not in self._placing or self._bridge.memory_of(target._cdata) is None:  # noqa: SLF001
             evicted = self._bridge.digest_of(target._cdata) if value.digest else 0  # noqa: SLF001
-            self._bridge.move(key, target._cdata)  # noqa: SLF001
-            key = target._cdata  # noqa: SLF001
-            self._memory.remade(value.number, block, key)
-            self._compare(value, key, evicted)
-            return
-        self._compare(value, key)
+            self._placing.add(value.number)
+            self._bridge.move(storage._cdata, target._cdata)  # noqa: SLF001
+        key: int = target._cdata  # noqa: SLF001
+        self._memory.remade(value.number, self._bridge.memory_of(key), key)
+        self._placing.discard(value.number)
+        self._compare(value, key, evicted)
 
     def _pass(self, old: Value, new: Value) -> None:
         """A new version was written where the old one lay."""

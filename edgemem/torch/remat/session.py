@@ -13,6 +13,7 @@ from edgemem.replay.remat import BudgetMemory
 from edgemem.targets.units import parse_size
 from edgemem.torch.bridge import bridge
 from edgemem.torch.remat.access import Accesses
+from edgemem.torch.remat.ends import Ends
 from edgemem.torch.remat.mode import OperatorMode
 from edgemem.torch.remat.operators import Operators
 from edgemem.torch.remat.raw_access import RawAccess
@@ -98,8 +99,8 @@ class Rematerialization:
         self._operators: Operators | None = None
         self._accesses: Accesses | None = None
         self._residence: Residence | None = None
-        self._modes = ExitStack()
-        self._ends = ExitStack()  # gives back what was taken, all of it, whatever is raised meanwhile
+        self._modes = Ends()
+        self._ends = Ends()
 
     @property
     def stats(self) -> RematerializationStats:
@@ -126,10 +127,10 @@ class Rematerialization:
             raise RuntimeBindError("the context has begun already; call `rematerialize` again")
         try:
             self._begin()
+            return self
         except BaseException:
             self._ends.close()
             raise
-        return self
 
     def _begin(self) -> None:
         """Take the memory and enter the modes; `_ends` knows of each before it is taken."""
@@ -163,7 +164,9 @@ class Rematerialization:
             self._ends.callback(self._modes.close)
             RawAccess(accesses, self._modes)
             follow_threads(partial(OperatorMode, self._operators), self._modes)
-            self._modes.enter_context(OperatorMode(self._operators))
+            stack = ExitStack()
+            self._modes.callback(stack.close)
+            stack.enter_context(OperatorMode(self._operators))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -174,7 +177,7 @@ class Rematerialization:
             try:
                 self._ends.close()
             finally:
-                self._ends.close()  # an exception may have come before the first call
+                self._ends.close()  # from where an exception came
         if refused is not None:
             raise refused from error
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager, ExitStack
+    from contextlib import AbstractContextManager
+
+    from edgemem.torch.remat.ends import Ends
 
 __all__ = ["follow_threads"]
 
 
-def follow_threads(mode: Callable[[], AbstractContextManager[Any]], ends: ExitStack) -> None:
+def follow_threads(mode: Callable[[], AbstractContextManager[Any]], ends: Ends) -> None:
     """A thread that starts from now on runs within a mode of its own to its end, until `ends` is closed.
 
     Args:

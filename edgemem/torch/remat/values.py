@@ -181,8 +181,8 @@ class Values:
     def _let_go(self, value: Value) -> None:
         assert value.storage is not None
         self.watch.end(value.storage)
-        torch.UntypedStorage._free_weak_ref(value.storage)  # noqa: SLF001
-        value.storage = None
+        storage, value.storage = value.storage, None  # first: it is freed once, wherever an exception comes
+        torch.UntypedStorage._free_weak_ref(storage)  # noqa: SLF001
 
 
 def _forget_recipe(value: Value) -> None:
