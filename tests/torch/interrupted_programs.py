@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import gc
 import sys
+from contextlib import suppress
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,7 @@ from torch.nn import functional
 import edgemem.torch
 from edgemem.errors import BudgetExceededError
 from edgemem.torch.remat import operators, repeater
-from tests.interrupts import interrupted, product_files
+from tests.interrupts import Interrupt, interrupted, product_files
 
 FILES = product_files("replay", "torch")
 BUDGET = 168_000  # bytes, of 171,712: operators run again
@@ -71,6 +72,39 @@ def check_budget(step: int) -> None:
     assert raised
 
 
+def check_in_place(step: int) -> None:
+    """Results that are made again in place, and read within the same budget after an exception: right, or an error."""
+    given, factor = torch.rand(64, 64), torch.rand(64, 64) / 32
+
+    def chain() -> list[torch.Tensor]:
+        kept = [given]
+        for _ in range(12):
+            kept.append(kept[-1].mm(factor).add_(given).relu_().mul_(0.5))
+        return kept[1:]
+
+    expected = [value.clone() for value in chain()]
+
+    def within(point: int) -> Interrupt:
+        try:
+            with edgemem.torch.rematerialize(budget=120_000):
+                kept = chain()
+                with suppress(BudgetExceededError), interrupted(point, FILES, calls=True) as interrupt:
+                    for value in kept:
+                        value.sum()
+                for value, right in zip(kept, expected, strict=True):
+                    assert torch.equal(value, right), point
+        except RuntimeError as e:
+            if "made again in place: what is evicted is lost" not in str(e):
+                raise
+        return interrupt
+
+    whole = within(-1)
+    assert {"Repeater._repeat", "Repeater._pass", "Repeater._move"} <= {place[1] for place in whole.passed}
+    points = whole.first_and_last()[::step]
+    print(f"{sum(within(point).is_raised for point in points)} exceptions at {len(whole.passed)} points")
+    assert within(-1).is_raised is False  # no budget is left
+
+
 def check_captured_step(step: int) -> None:
     first, batch = made()
     loss = functional.cross_entropy
@@ -110,4 +144,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     # Every operator costs the same, so that what is evicted, and what fits, does not depend on the machine.
     vars(operators)["time"] = vars(repeater)["time"] = SimpleNamespace(perf_counter_ns=count(0, 1000).__next__)
-    {"budget": check_budget, "step": check_captured_step}[sys.argv[1]](int(sys.argv[2]))
+    programs = {"budget": check_budget, "in_place": check_in_place, "step": check_captured_step}
+    programs[sys.argv[1]](int(sys.argv[2]))

@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("program", ["budget", "step"])
+@pytest.mark.parametrize("program", ["budget", "in_place", "step"])
 def test_what_runs_after_an_exception_anywhere_is_right(program: str) -> None:
     stride = 1 if extent.exhaustive else 97 if extent.full else 331
     command = [sys.executable, "-m", "tests.torch.interrupted_programs", program, str(stride)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from functools import partial
 from traceback import clear_frames
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from edgemem.torch.remat.effects import effect_of
 from edgemem.torch.remat.results import copied, storages_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from edgemem.replay.remat import BudgetMemory
     from edgemem.torch.bridge import Bridge
@@ -53,14 +54,17 @@ class Repeater:
         self._values = values
         self._in_place = in_place
         self._lent: list[Value] = []
-        self._placing: set[int] = set()  # values whose memory may be in its place without `memory` knowing it
         self._locks: Counter[int] = Counter()
+        self._written: set[int] = set()  # old versions whose content is not what `memory` takes it for
 
     def make_resident(self, wanted: Iterable[int]) -> None:
         """Make these values, which are locked, if they are not in memory.
 
         Raises what an operator raises: there is no room under the budget. All values are as they were then, or made.
+        Where an exception of a signal's handler came as a value was written where it lay, all calls raise from then on.
         """
+        if self._written:
+            raise RuntimeError("an exception came as a result was made again in place: what is evicted is lost")
         for number in wanted:
             if not self._memory.is_resident(number):
                 self._make(number)
@@ -122,11 +126,14 @@ class Repeater:
         copies = {old for old in recipe.written if not self._may_write(known[old])}
         for old in copies:
             storages[old] = copied(storages[old])
+        written = recipe.written.keys() - copies
+        self._written |= written
         with self._values.in_use(known[number] for number in recipe.reads):
             start = time.perf_counter_ns()
             try:
                 result = recipe.run(storages)
             except RuntimeError as e:
+                self._written -= written
                 if recipe.written or self._memory.take_refusal() is None:
                     raise
                 clear_frames(e.__traceback__)
@@ -146,6 +153,7 @@ class Repeater:
                 known[old].own = None  # its content has changed, and nobody needs the new one
             else:
                 self._pass(known[old], known[number])
+        self._written -= written
         for position, storage in enumerate(made):
             number = recipe.results[position]
             if number is not None:
@@ -176,19 +184,21 @@ class Repeater:
             return
         if storage.nbytes() != value.size:
             raise RuntimeError(f"a value of {value.size} bytes has {storage.nbytes()} when it is made again")
-        target, evicted = self._values.storage_of(value), 0
+        target = self._values.storage_of(value)
         if target is None:
-            self._placing.add(value.number)
-            target = value.own = storage
-            self._lent.append(value)
-        elif value.number not in self._placing or self._bridge.memory_of(target._cdata) is None:  # noqa: SLF001
+            value.own = storage
+            try:
+                self._lent.append(value)
+                self._memory.remade(value.number, self._bridge.memory_of(storage._cdata), storage._cdata)  # noqa: SLF001
+            except BaseException:
+                if not self._memory.is_resident(value.number):
+                    value.own = None
+                raise
+            self._compare(value, storage._cdata)  # noqa: SLF001
+        else:
             evicted = self._bridge.digest_of(target._cdata) if value.digest else 0  # noqa: SLF001
-            self._placing.add(value.number)
-            self._bridge.move(storage._cdata, target._cdata)  # noqa: SLF001
-        key: int = target._cdata  # noqa: SLF001
-        self._memory.remade(value.number, self._bridge.memory_of(key), key)
-        self._placing.discard(value.number)
-        self._compare(value, key, evicted)
+            self._move(storage, target, value.number, partial(self._memory.remade, value.number))
+            self._compare(value, target._cdata, evicted)  # noqa: SLF001
 
     def _pass(self, old: Value, new: Value) -> None:
         """A new version was written where the old one lay."""
@@ -197,11 +207,35 @@ class Repeater:
         target = self._values.storage_of(new)
         if target is None:
             new.own = target = storage
-            self._lent.append(new)
+            try:
+                self._lent.append(new)
+                self._memory.take_over(old.number, new.number, storage._cdata)  # noqa: SLF001
+            except BaseException:
+                if not self._memory.is_resident(new.number):
+                    new.own = None
+                raise
         else:
-            self._bridge.move(storage._cdata, target._cdata)  # noqa: SLF001
-        self._memory.take_over(old.number, new.number, target._cdata)  # noqa: SLF001
+            take_over = partial(self._memory.take_over, old.number, new.number)
+            self._move(storage, target, new.number, lambda _block, key: take_over(key))
         self._compare(new, target._cdata)  # noqa: SLF001
+
+    def _move(
+        self,
+        storage: torch.UntypedStorage,
+        target: torch.UntypedStorage,
+        number: int,
+        tell: Callable[[int | None, int], None],
+    ) -> None:
+        """Give the memory of a storage to the evicted one of a value, and tell `memory`: both, or neither."""
+        source, key = storage._cdata, target._cdata  # noqa: SLF001
+        block = self._bridge.memory_of(source)
+        try:
+            self._bridge.move(source, key)
+            tell(block, key)
+        except BaseException:  # of a signal's handler, it may have come between the two
+            if self._bridge.memory_of(key) == block is not None and not self._memory.is_resident(number):
+                tell(block, key)
+            raise
 
     def _compare(self, value: Value, storage: int, evicted: int = 0) -> None:
         """Whether what was made again has the bits of the first time, where digests are kept."""
