@@ -159,8 +159,12 @@ def _apply(file: Path, module: Any, number: int) -> None:
 def _fails(tests: Sequence[str]) -> bool:
     """Whether one of the files of tests fails; they run in this order, as far as the first that does."""
     options = ("-x", "-q", "-n0", "-p", "no:cacheprovider")
-    passed = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)  # the latter where all are left out
-    return any(pytest.main([*options, each]) not in passed for each in tests)
+    codes = []
+    for each in tests:
+        codes.append(pytest.main([*options, each]))
+        if codes[-1] not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):  # the latter: all are left out
+            return True
+    return pytest.ExitCode.OK not in codes
 
 
 def _begin(file: Path, module: Any, number: int, tests: Sequence[str]) -> int:

@@ -83,8 +83,9 @@ class Honoured:
 def claim_refusal(planset: PlanSet, honoured: Honoured) -> Refusal | None:
     """Why an executor of graphs does not run a plan set as it stands, as far as the plan tells; None if it does."""
     remedy, target = honoured.remedy, planset.target
-    if planset.recording is not None or (planset.best_offsets is None and not honoured.objects):
-        only = ", only shared objects" if planset.recording is None and planset.shared_objects else ""
+    objects = planset.shared_objects if planset.recording is None else ()
+    if planset.recording is not None or (planset.best_offsets is None and not (honoured.objects and objects)):
+        only = ", only shared objects" if objects else ""
         what = "plan" if honoured.objects else "offset plan"
         return Refusal(f"the file has no {what} of its graph{only}", remedy if honoured.objects else "--strategy auto")
     best, naive = planset.best_offsets, planset.naive

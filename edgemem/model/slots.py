@@ -68,6 +68,8 @@ def find_slots(graph: Graph, op: Op) -> tuple[Slot, ...]:
 
 
 def _concatenated(graph: Graph, op: Op) -> tuple[Slot, ...]:
+    if not _has_place(graph.tensors[op.outputs[0]]):
+        return ()
     deltas = _run(graph, op, op.outputs[0], op.inputs)
     places = zip(op.inputs, deltas, strict=False)
     return tuple(

@@ -198,10 +198,10 @@ def _objects(problem: Problem, plan: SharedObjectsPlan) -> Iterator[Violation]:
 
 def _sides(objects: Sequence[Size]) -> tuple[Column, int]:
     """The objects as rows of one length, as kernels take them, and their total in bytes or texels."""
-    rows = [[size] if isinstance(size, int) else list(size) for size in objects]
+    rows = [list(size) if isinstance(size, tuple) else [int(size)] for size in objects]
     rank = max(map(len, rows), default=1)
     known = [[min(max(side, _NEGATIVE), INT64_MAX) for side in row] + [_ABSENT] * (rank - len(row)) for row in rows]
-    return np.array(known, np.int64).reshape(-1, rank), sum(map(prod, rows))
+    return np.array(known, np.int64).reshape(len(rows), rank), sum(map(prod, rows))
 
 
 def _column(values: NDArray[np.int64], what: str, plan: Plan) -> Column:

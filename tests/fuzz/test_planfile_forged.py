@@ -310,6 +310,9 @@ def test_forged_targets(table: dict[str, str | int | bool], region: dict[str, st
         decode(f.finish(Target=target, Regions=regions))
 
 
+ONE = {"FirstOp": [0], "LastOp": [1], "Sizes": [1]}
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -320,6 +323,15 @@ def test_forged_targets(table: dict[str, str | int | bool], region: dict[str, st
         ({"FirstOp": [0], "LastOp": [1], "Sizes": [1, 2]}, "sizes has 2 entries"),
         ({"FirstOp": [0], "LastOp": [1]}, "sizes has 0 entries"),
         ({"FirstOp": [], "LastOp": [1], "Sizes": [1]}, "first_op has 0 entries"),
+        ({**ONE, "Pinned": [0, 0]}, "pinned has 2 entries"),
+        ({**ONE, "Pinned": [-2]}, "pinned has a negative offset, or none at all"),
+        ({**ONE, "Pinned": [-1]}, "pinned has a negative offset, or none at all"),
+        ({**ONE, "Regions": [0]}, "regions has a number out of range, or 0 only"),
+        ({**ONE, "Regions": [-1]}, "regions has a number out of range, or 0 only"),
+        ({**ONE, "Regions": [2**62]}, "regions has a number out of range, or 0 only"),
+        ({**ONE, "Regions": [1, 1]}, "regions has 2 entries"),
+        ({**ONE, "Traffic": [0]}, "traffic has a number out of range, or 0 only"),
+        ({**ONE, "Traffic": [-1]}, "traffic has a number out of range, or 0 only"),
     ],
 )
 def test_forged_records(fields: dict[str, list[int]], message: str) -> None:
@@ -344,6 +356,13 @@ def test_forged_scalars(scalars: dict[str, int], message: str) -> None:
     f = Forge()
     with pytest.raises(PlanFileError, match=message):
         decode(f.finish(Problem=f.table("Problem", **scalars)))
+
+
+def test_reasons_are_of_what_is_unplanned() -> None:
+    f = Forge()
+    data = f.finish(Unplanned=f.strings([b"a", b"b"]), UnplannedReasons=f.strings([b"empty"]))
+    with pytest.raises(PlanFileError, match="unplanned_reasons has 1 entries"):
+        decode(data)
 
 
 def test_fields_of_a_later_writer_are_ignored() -> None:

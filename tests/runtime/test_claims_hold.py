@@ -194,7 +194,7 @@ def file_of(number: int, folder: Path) -> tuple[Path, tuple[str, ...]]:
     return path, (*options, *(("-t", target) if target else ()))
 
 
-@pytest.mark.parametrize("number", [0, 4, 6, 7, 8, 18, 19, 31, 55])
+@pytest.mark.parametrize("number", [0, 4, 6, 7, 8, 18, 19, 31, 55, 197])  # 197 has an input of int4
 def test_what_plan_claims_verify_does(number: int, tmp_path: Path) -> None:
     path, options = file_of(number, tmp_path)
     checked(path, tmp_path / f"planned{path.suffix}", *options)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from edgemem.formats.claims import Honoured, claim_refusal, kernels_refusal
+from edgemem.formats.claims import Honoured, Refusal, claim_refusal, kernels_refusal
 from edgemem.plans import SharedObjectsPlan
 from edgemem.targets import BUILT_IN, Region, Target
+from tests.unit.test_planfile_recordings import recorded
 from tests.unit.test_rehearsal import CONVS, GOOD, by_hand, record
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ GPU = Honoured("--target gpu", frozenset({"gpu-views"}), storage="phwc4", object
 LITERT = Honoured("--target litert", frozenset({"litert"}), scratch=frozenset({"litert"}))
 ROWS = [(GOOD[0][0], 0), (GOOD[1][0], 64)]
 PLAN = by_hand(CONVS, RULES, ROWS)
+RECORDED = recorded()  # of ONNX Runtime, with offsets of its own
 JOINED = by_hand(CONVS, RULES, [(record("a", 0, 2, 16, "a", "b"), 0)])
 OBJECTS = SharedObjectsPlan("hand", {}, np.array([0, 1]), (16, 16), 32, optimal=False)
 TEXTURES = replace(PLAN, target=BUILT_IN["gpu-texture"], offsets=(), shared_objects=(OBJECTS,))
@@ -57,6 +60,9 @@ def test_what_is_honoured(planset: PlanSet, honoured: Honoured) -> None:
     ("planset", "honoured", "why", "remedy"),
     [
         (replace(PLAN, offsets=()), CPU, "the file has no offset plan of its graph", "--strategy auto"),
+        (replace(TEXTURES, shared_objects=()), GPU, "the file has no plan of its graph", "--target gpu"),
+        (RECORDED, CPU, "the file has no offset plan of its graph", "--strategy auto"),
+        (replace(RECORDED, shared_objects=(OBJECTS,)), GPU, "the file has no plan of its graph", "--target gpu"),
         (TEXTURES, CPU, "the file has no offset plan of its graph, only shared objects", "--strategy auto"),
         (replace(PLAN, target=None), GPU, "the plan is for no target", "--target gpu"),
         (PLAN, GPU, "the plan is for the target test and keeps tensors as dense bytes", "--target gpu"),
@@ -105,7 +111,25 @@ def test_what_is_not(planset: PlanSet, honoured: Honoured, why: str, remedy: str
     refusal = claim_refusal(planset, honoured)
     assert refusal is not None
     assert why in refusal.why
+    assert refusal.why.endswith("only shared objects") is (planset is TEXTURES)
     assert refusal.remedy == remedy
+
+
+def test_what_to_do() -> None:
+    for remedy, command, advice in (
+        ("--record", "plan --record", "plan with --record"),
+        ("shrink --kernels none", "shrink --kernels none", "use edgemem shrink --kernels none"),
+    ):
+        refusal = Refusal("it cannot be", remedy)
+        assert (refusal.command, refusal.advice) == (command, advice)
+        assert str(refusal.error("x", Path("m.onnx"))).startswith(
+            f"x cannot run the plan in m.onnx: it cannot be; make one with: edgemem {command} m.onnx -o PLANNED.onnx"
+        )
+
+
+def test_results_that_share_records_are_bounded_by_kernels() -> None:
+    honoured = replace(CPU, aliasing_with_kernels=frozenset({"tflm"}), kernels=None)
+    assert claim_refusal(of(JOINED, aliasing="tflm", kernels="tflm-reference"), honoured) is None
 
 
 def test_an_arena_is_no_larger_than_its_records_and_some_holes() -> None:

@@ -386,3 +386,24 @@ def test_roles_are_not_stored() -> None:
 
 def replace_roles(problem: Problem) -> Problem:
     return Problem(problem.records, alignment=problem.alignment)
+
+
+def test_zero_is_a_dimension_and_an_offset() -> None:
+    target = Target("t", pins={"a": 0}, states={"past": "present"})
+    p = replace(small(), dims={"N": 0}, target=target)
+    assert (decode(encode(p)).dims, decode(encode(p)).target) == ({"N": 0}, target)
+    for change in ({"pins": {"a": -1}}, {"pins": {"a": "0"}}, {"states": {"past": 5}}):
+        with pytest.raises(PlanFileError, match=r"a state is not|a tensor is pinned at"):
+            target_from(replace(target_maps(target), **change))
+
+
+def test_the_package_has_what_it_names() -> None:
+    assert all(hasattr(planfile, name) for name in planfile.__all__)
+    assert not hasattr(planfile, "nothing")
+
+
+def test_traffic_needs_the_version_that_says_it() -> None:
+    records = [replace(record, traffic=3) for record in small().problem.records]
+    p = replace(small(), problem=Problem(records, alignment=small().problem.alignment))
+    assert plain(decode(encode(p))) == plain(p)
+    assert int.from_bytes(encode(p)[4:8], "little") == 4

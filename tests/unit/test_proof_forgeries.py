@@ -798,3 +798,18 @@ def test_inputs_of_a_graph_without_operators_are_apart() -> None:
 def test_a_plan_for_no_target_is_for_no_kernels() -> None:
     planset = replace(by_hand(CONVS, RULES, GOOD), target=None)
     assert prove(planset, CONVS, kernels="esp-nn").planset is planset
+
+
+def test_offsets_may_be_of_any_integers() -> None:
+    planset = by_hand(CONVS, RULES, GOOD)
+    for dtype in (np.uint64, np.int32, np.uint8):
+        plan = replace(planset.offsets[0], offsets=planset.offsets[0].offsets.astype(dtype))
+        assert edgemem.verify(replace(planset, offsets=(plan,)), CONVS) == ()
+
+
+def test_objects_of_any_integers() -> None:
+    rows = [(record("a", 0, 1, 16), 0), (record("b", 1, 2, 16), 1)]
+    right = in_objects(CONVS, RULES, rows, (np.int64(16), np.int64(16)))  # type: ignore[arg-type]
+    assert edgemem.verify(right, CONVS) == ()  # type: ignore[arg-type]
+    none = in_objects(CONVS, RULES, rows, ())  # type: ignore[arg-type]
+    assert found(none, CONVS)  # type: ignore[arg-type]

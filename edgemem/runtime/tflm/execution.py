@@ -135,10 +135,8 @@ def trial_refusal(model: bytes, graph: Graph) -> str:
         execute(model, input_values(graph), outputs=len(graph.outputs), runs=runs, timeout_s=_TRIAL_S)
     except _SlowError:
         return ""
-    except RuntimeBindError as e:
+    except (RuntimeBindError, UnsupportedError) as e:  # the latter: no values can be made for an input
         return str(e)
-    except UnsupportedError:  # no values can be made for an input
-        return ""
     return ""
 
 
