@@ -37,7 +37,7 @@ _timeout = timeout_option("End a .tflite model that runs longer, in the process 
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of one operator.")
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(min=1), help="The first one may record.")
 @click.option("--compare", is_flag=True, help="Compare with a plain session, bit for bit; exit code 1 if they differ.")
-@click.option("--poison", is_flag=True, help="Fill unused arena memory with a pattern first.")
+@click.option("--poison", is_flag=True, help="Fill unused arena memory with a pattern first (.onnx).")
 @gpu_options
 @_timeout
 @click.option("-o", "--output", type=click.Path(file_okay=False), help="Write each output to FOLDER/NAME.npy.")

@@ -34,7 +34,12 @@ __all__ = ["verify"]
 )
 @click.argument("planned", type=FILE, metavar="PLANNED...")
 @click.option("--model", type=FILE, help="The model that a stand-alone .edgemem plan belongs to.")
-@click.option("--run", "run_too", is_flag=True, help="Run it in poisoned memory, too, and compare with a plain run.")
+@click.option(
+    "--run",
+    "run_too",
+    is_flag=True,
+    help="Run it in memory that is not clean, too, and compare with a run without sharing.",
+)
 @click.option(
     "--overlap",
     "kernels",
@@ -148,7 +153,7 @@ def _verified(
     if not violations:
         check_runs_here(planned)
     if run_too and not violations:
-        progress("running the plans in poisoned memory, and without them")
+        progress("running the plans, and without them")
         if planned.suffix.lower() == ".tflite":
             from edgemem.commands.verify_run_tflite import verify_run_tflite
 

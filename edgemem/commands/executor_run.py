@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgemem.errors import RuntimeBindError
+from edgemem.proof.violations import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,8 @@ class ExecutorRun:
     def __str__(self) -> str:
         if self.report is None:
             return f"{self.executor}: not run: {self.refusal}"
-        verdict = f"outputs {'differ from' if self.violations else 'identical to'} those of {self.compared}"
+        is_different = any(violation.cause is Cause.DIFFERENT_OUTPUT for violation in self.violations)
+        verdict = f"outputs {'differ from' if is_different else 'identical to'} those of {self.compared}"
         compared = verdict if self.compared else ""
         return "; ".join(filter(None, (f"{self.executor}: ran, {self.report}", compared, self.note)))
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands.process_figures import ask_together, middle, ratio_of_turns, start_times, turn_times
-from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
+from edgemem.errors import EdgememError, MissingDependencyError, ModelError, RuntimeBindError
 from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.litert.memory import litert_memory
 from edgemem.runtime.litert.probe import probe_apart
@@ -201,11 +201,12 @@ def _prepare_litert(subject: _Subject, path: Path, model: TfliteModel) -> None:
     resized = {int(index): list(map(int, shape)) for index, shape in model.inputs().items()}
     subject.task |= {"model": str(path), "shapes": list(resized.items())}
     try:
-        memory = litert_memory(model, probe_apart(model.content(), resized).arena)
-    except (RuntimeBindError, MissingDependencyError) as e:
+        arena = probe_apart(model.content(), resized).arena
+        memory = litert_memory(model, arena) if subject.row.configuration == "litert" else None
+    except EdgememError as e:  # also of a plan in the file that is wrong, or of another graph
         subject.row = replace(subject.row, unavailable=str(e))
         return
-    if subject.row.configuration == "litert":
+    if memory is not None:
         subject.row = replace(subject.row, arena=memory.reserved, bound=memory.lower_bound, plan=str(memory))
 
 

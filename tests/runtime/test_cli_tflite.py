@@ -179,3 +179,24 @@ def test_a_size_that_is_planned_without_being_chosen_is_named(tmp_path: Path) ->
     tensors = [T(name, shape=(1, 4), signature=(-1, 4)) for name in "xy"]
     source.write_bytes(build(M([S(tensors, [O("ABS", (0,), (1,))], (0,), (1,))])))
     assert "Planned for x = 1,4" in edgemem("plan", source).output
+
+
+def test_tensors_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    tensors = [T("x", shape=(2, 6)), T("x", shape=(1, 50)), T("a", shape=(2, 6)), T("a", shape=(1, 50))]
+    graph = S(tensors, [O("ABS", (0,), (2,)), O("EXP", (1,), (3,))], (0, 1), (2, 3))
+    (tmp_path / "m.tflite").write_bytes(build(M([graph])))
+    done = CliRunner().invoke(main, ["run", str(tmp_path / "m.tflite"), "--compare", "-o", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert "outputs identical" in done.output
+    shapes = sorted(np.load(file).shape for file in (tmp_path / "out").iterdir())
+    assert shapes == [(1, 50), (2, 6)]
+
+
+def test_what_does_not_run_is_no_promise(tmp_path: Path) -> None:
+    """RESHAPE to a shape that is an input: made-up values are none, and nothing is known before a run."""
+    tensors = [T("x", shape=(3, 4)), T("s", "int32", (2,)), T("a", shape=(3, 4)), T("y", shape=(3, 4))]
+    graph = S(tensors, [O("RESHAPE", (0, 1), (2,)), O("ABS", (2,), (3,))], (0, 1), (3,))
+    (tmp_path / "m.tflite").write_bytes(build(M([graph])))
+    words = ["plan", "-t", "litert", str(tmp_path / "m.tflite"), "-o", str(tmp_path / "p.tflite")]
+    done = CliRunner().invoke(main, words)
+    assert "runs as planned" not in done.output

@@ -26,6 +26,7 @@ from edgemem.runtime.litert.interpreter import Interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 BUILTIN: dict[str, Any] = {"experimental_op_resolver_type": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES}
 XNNPACK: dict[str, Any] = {"experimental_op_resolver_type": OpResolverType.BUILTIN}
@@ -266,3 +267,29 @@ def test_a_thousand_interpreters_leave_nothing_behind() -> None:
     # Each one has an arena of more than 48 KiB: a leak of them all would be 48 MiB.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 * 1024
     assert len(gc.get_objects()) - objects < 1000
+
+
+def test_the_report_is_of_the_sizes_that_tensors_have() -> None:
+    """Also where something else than `resize_tensor_input` resized them, as runners of signatures do."""
+    tensors = [T(n, shape=(1, 64), signature=(-1, 64)) for n in "xay"]
+    data = build(M([S(tensors, [O("ABS", (0,), (1,)), O("EXP", (1,), (2,))], (0,), (2,))]))
+    interpreter = allocated(Interpreter, data, **BUILTIN)
+    small_one = interpreter.memory
+    interpreter.resize_tensor_input(0, [5, 64])
+    with pytest.raises(RuntimeBindError, match="call allocate_tensors"):
+        _ = interpreter.memory
+    interpreter.allocate_tensors()
+    assert interpreter.memory.reserved == interpreter.memory.planned > small_one.planned
+    other = allocated(Interpreter, data, **BUILTIN)
+    LiteRT.resize_tensor_input(other, 0, [5, 64])
+    LiteRT.allocate_tensors(other)
+    assert other.memory == interpreter.memory
+
+
+def test_a_file_is_found_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m.tflite").write_bytes(small())
+    monkeypatch.chdir(tmp_path)
+    interpreter = Interpreter("m.tflite", **BUILTIN)
+    interpreter.allocate_tensors()
+    monkeypatch.chdir("/")
+    assert interpreter.memory.reserved == interpreter.memory.planned

@@ -12,7 +12,7 @@ import pytest
 from edgemem.formats.claims import Honoured, Refusal, claim_refusal, kernels_refusal
 from edgemem.plans import SharedObjectsPlan
 from edgemem.targets import BUILT_IN, Region, Target
-from tests.unit.test_planfile_recordings import recorded
+from tests.plansets import recorded
 from tests.unit.test_rehearsal import CONVS, GOOD, by_hand, record
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ It loads nothing of edgemem's planner until the report is asked for.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
@@ -45,7 +46,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         experimental_preserve_all_tensors: bool = False,
         **experimental: Any,
     ) -> None:
-        self._path = None if model_path is None else str(model_path)
+        self._path = None if model_path is None else os.path.abspath(model_path)  # noqa: PTH100 - pathlib is loaded for nothing else
         self._content = model_content
         self._unpredicted = ""  # why edgemem predicts nothing
         if experimental_delegates or experimental_op_resolver_type not in _BUILTIN:
@@ -53,7 +54,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         elif experimental_preserve_all_tensors:
             self._unpredicted = _PRESERVED
         self._has_run = False
-        self._resized: dict[int, tuple[int, ...]] = {}
+        self._is_resized = False  # since tensors were allocated
         super().__init__(
             model_path=self._path,
             model_content=model_content,
@@ -67,11 +68,12 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
     def resize_tensor_input(self, input_index: int, tensor_size: Any, strict: bool = False) -> None:
         """As LiteRT's."""
         super().resize_tensor_input(input_index, tensor_size, strict)
-        self._resized[int(input_index)] = tuple(map(int, tensor_size))
+        self._is_resized = True
 
     def allocate_tensors(self) -> None:
         """As LiteRT's. Where delegates have packed the weights, the file's pages are given back to the system."""
         super().allocate_tensors()
+        self._is_resized = False
         if self._path is not None and self._unpredicted == _DELEGATED:
             give_back(self._path)
 
@@ -95,4 +97,4 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         """
         from edgemem.runtime.litert.report import report_of  # it loads a planner
 
-        return report_of(self, self._path, self._content, self._resized, self._unpredicted)
+        return report_of(self, self._path, self._content, self._unpredicted, is_allocated=not self._is_resized)

@@ -66,8 +66,13 @@ def ask_litert(
     **more: Any,
 ) -> tuple[dict[str, Any], Sequence[NDArray[Any]]]:
     """What `edgemem.runtime.litert.run_child` answers for a task, as data and arrays. Errors as `ask`."""
-    data = {"task": task, "file": path.name, "shapes": list(model.inputs().items()), **more}
-    doing = f"{'preparing' if task == 'allocate' else 'running'} {path.name}"
+    graph = model.graph()
+    names = {
+        "inputs": [name for name, _, _ in input_forms(graph)],
+        "outputs": [graph.tensors[i].name for i in graph.outputs],
+    }
+    data = {"task": task, "file": path.name, "shapes": list(model.inputs().items()), "names": names, **more}
+    doing = f"running {path.name}"
     limit_s = _TIMEOUT_S + _RUN_S * more.get("runs", 0) if timeout_s is None else timeout_s
     answer = ask(_CHILD, Message(data, arrays, path.read_bytes()), doing=doing, timeout_s=limit_s)
     return dict(answer.data), answer.arrays
@@ -81,7 +86,8 @@ def trial_refusal(file: Path) -> str:
     try:
         model = open_model(file)
         values_of(input_forms(model.graph()), None)  # which `verify --run` needs, too
-        found, _ = ask_litert("allocate", file, model, timeout_s=_TRIAL_S)
+        # A run tells more than to prepare it: LiteRT may find sizes as it runs.
+        found, _ = ask_litert("run", file, model, timeout_s=_TRIAL_S, feeds=(), runs=1, threads=1, compare=False)
         memory = litert_memory(model, found["arena"])
     except MissingDependencyError:
         return ""

@@ -1,6 +1,6 @@
 """Runs a .tflite model in LiteRT, in a process of its own, for `edgemem.runtime.litert.process.ask_litert`.
 
-The question's `task` is `run`, `allocate`, `compare`, `made-up` or `reference`.
+The question's `task` is `run`, `compare`, `made-up` or `reference`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from edgemem.system.child_call import Message, serve
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from edgemem.runtime.litert.arena import LitertArena
+    from numpy.typing import NDArray
 
+    from edgemem.runtime.litert.arena import LitertArena
 
 __all__: list[str] = []
 
 
 def _answer(question: Message) -> Message:
-    tasks = {"run": _run, "allocate": _allocate, "compare": _compare, "made-up": _made_up, "reference": _reference}
+    tasks = {"run": _run, "compare": _compare, "made-up": _made_up, "reference": _reference}
     try:
         return tasks[question.data["task"]](question)
     except (RuntimeError, ValueError, TypeError) as e:
@@ -41,7 +42,10 @@ def _run(question: Message) -> Message:
     data = question.data
     interpreter = builtin_interpreter(question.content, num_threads=data["threads"])
     details = _prepared(interpreter, data["shapes"])
-    forms = [(d["name"], np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for d in details]
+    names = data["names"]["inputs"]
+    forms = [
+        (name, np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for name, d in zip(names, details, strict=True)
+    ]
     values = values_of(forms, dict(zip(data["feeds"], question.arrays, strict=True)))
     results = [_outputs(interpreter, details, values) for _ in range(data["runs"])]
     different: list[str] = []
@@ -50,15 +54,10 @@ def _run(question: Message) -> Message:
         _prepared(alone, data["shapes"])
         # Variables live on between runs: both sides run as often, and are compared run by run.
         wanted = [_outputs(alone, details, values) for _ in range(data["runs"])]
-        different = _different(results, wanted)
-    found = {"outputs": list(results[-1]), "different": different, "arena": _arena(interpreter, question).size}
-    return Message(found, [np.asarray(value) for value in results[-1].values()])
-
-
-def _allocate(question: Message) -> Message:
-    interpreter = builtin_interpreter(question.content)
-    _prepared(interpreter, question.data["shapes"])
-    return Message({"arena": _arena(interpreter, question).size})
+        different = _different(question, results, wanted)
+    names = data["names"]["outputs"]
+    found = {"outputs": names, "different": different, "arena": _arena(interpreter, question).size}
+    return Message(found, results[-1])
 
 
 def _compare(question: Message) -> Message:
@@ -73,7 +72,7 @@ def _compare(question: Message) -> Message:
         if not preserved:
             arena = _arena(interpreter, question)
             size, places = arena.size, list(arena.tensors.items())
-    return Message({"different": _different(runs[:1], runs[1:]), "arena": size, "places": places})
+    return Message({"different": _different(question, runs[:1], runs[1:]), "arena": size, "places": places})
 
 
 def _made_up(question: Message) -> Message:
@@ -93,17 +92,17 @@ def _made_up(question: Message) -> Message:
         runs.append(_outputs(runner, details, given))
         seconds.append(time.process_time() - begun)
     arena = _arena(runner, question).size if is_builtin else 0
-    found = {"outputs": list(runs[0]), "seconds": min(seconds), "arena": arena}
-    return Message(found, [np.asarray(value) for run in runs for value in run.values()])
+    found = {"outputs": question.data["names"]["outputs"], "seconds": min(seconds), "arena": arena}
+    return Message(found, [value for run in runs for value in run])
 
 
 def _reference(question: Message) -> Message:
     """The outputs of one run on given inputs, as LiteRT has the model."""
     plain = builtin_interpreter(question.content)
     details = _prepared(plain, question.data["shapes"])
-    given = dict(zip(question.data["feeds"], question.arrays, strict=True))
-    outputs = _outputs(plain, details, [given[d["name"]] for d in details])
-    return Message({"outputs": list(outputs), "version": version("ai-edge-litert")}, list(outputs.values()))
+    given, names = dict(zip(question.data["feeds"], question.arrays, strict=True)), question.data["names"]
+    outputs = _outputs(plain, details, [given[name] for name in names["inputs"]])
+    return Message({"outputs": names["outputs"], "version": version("ai-edge-litert")}, outputs)
 
 
 def _prepared(interpreter: Any, shapes: Sequence[tuple[int, Sequence[int]]]) -> list[dict[str, Any]]:
@@ -115,17 +114,21 @@ def _prepared(interpreter: Any, shapes: Sequence[tuple[int, Sequence[int]]]) -> 
     return details
 
 
-def _outputs(interpreter: Any, details: Sequence[Mapping[str, Any]], values: Sequence[Any]) -> dict[str, Any]:
+def _outputs(interpreter: Any, details: Sequence[Mapping[str, Any]], values: Sequence[Any]) -> list[NDArray[Any]]:
+    """The outputs of a run, by position: several may have one name, or none."""
     for entry, value in zip(details, values, strict=True):
         interpreter.set_tensor(entry["index"], value)
     interpreter.invoke()
-    return {d["name"]: interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()}
+    return [np.asarray(interpreter.get_tensor(d["index"])) for d in interpreter.get_output_details()]
 
 
-def _different(runs: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> list[str]:
+def _different(
+    question: Message, runs: Sequence[Sequence[NDArray[Any]]], wanted: Sequence[Sequence[NDArray[Any]]]
+) -> list[str]:
     """The outputs that differ in any of the runs."""
     pairs = list(zip(runs, wanted, strict=True))
-    return [name for name in runs[0] if any(not same(a[name], b[name]) for a, b in pairs)]
+    names = question.data["names"]["outputs"]
+    return [name for k, name in enumerate(names) if any(not same(a[k], b[k]) for a, b in pairs)]
 
 
 def _arena(interpreter: Any, question: Message) -> LitertArena:
