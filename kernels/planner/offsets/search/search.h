@@ -30,8 +30,9 @@
 // something placed that is wasted.
 //
 // skyline.h places greedily on the lowest line, gaps.h into the gaps around pins. plateau.h searches depth first,
-// guess.h after a guess of the holes; pin_sides.h says first which pieces lie below a pin. part_search.h takes turns with them for one part; this file gives the turns to the part that
-// decides the size. techniques.h names what can be switched off.
+// guess.h after a guess of the holes; pin_sides.h says first which pieces lie below a pin. part_search.h takes turns
+// with them for one part; this file gives the turns to the part that decides the size. techniques.h names what can be
+// switched off.
 #pragma once
 
 #include <cstdint>
