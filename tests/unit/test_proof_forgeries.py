@@ -813,3 +813,24 @@ def test_objects_of_any_integers() -> None:
     assert edgemem.verify(right, CONVS) == ()  # type: ignore[arg-type]
     none = in_objects(CONVS, RULES, rows, ())  # type: ignore[arg-type]
     assert found(none, CONVS)  # type: ignore[arg-type]
+
+
+def test_a_second_round_of_a_loop_reads_what_the_first_has_left() -> None:
+    """The body reads `k` of the graph around it, and then writes over it: no record's time tells."""
+    names = {"k": (4,), "p": (4,), "q": (4,), "r": (4,), "i": (), "c": ()}
+    inner = [tensor(n, s, "int64" if n == "i" else "bool" if n == "c" else "float32") for n, s in names.items()]
+    inner[0] = replace(inner[0], kind="captured")
+    turns = (Op("m", "Conv", (1, 0), (2,)), Op("e", "Conv", (2,), (3,)))
+    body = Graph("body", tuple(inner), turns, (4, 5, 1), (5, 3))
+    tensors = (tensor("x"), tensor("k"), tensor("n", (), "int64"), tensor("t", (), "bool"), tensor("o"), tensor("y"))
+    loops = Op("loop", "Loop", (2, 3, 0, 1), (4,), (body,))
+    graph = Graph("g", tensors, (Op("f", "Conv", (0,), (1,)), loops, Op("g", "Conv", (4,), (5,))), (0, 2, 3), (5,))
+    rules = replace(RULES, aliasing="none")
+    honest = edgemem.plan(graph, target=rules)
+    assert edgemem.verify(honest, graph) == ()
+    records = {r.name: r for r in honest.problem.records}
+    short = replace(records["k"], last_op=next(k for k, step in enumerate(honest.steps) if step.endswith("m")))
+    rows = [(short if n == "k" else r, 64 * at) for at, (n, r) in enumerate(records.items())]
+    place = {r.name: offset for r, offset in rows}
+    forged = by_hand(graph, rules, [(r, place["k"] if r.name == "r" else offset) for r, offset in rows])
+    assert any("in another round it reads 'k', which 'r' overwrote" in m for m in messages(forged, graph))

@@ -115,3 +115,16 @@ def test_what_was_proved_cannot_be_changed() -> None:
         assert column is not None
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 1
+
+
+def test_the_bound_counts_what_is_pinned_to_its_end_and_no_padding() -> None:
+    for records, offsets, sizes in (
+        ([replace(A, offset=256, regions=(0,)), replace(B, regions=(0, 1))], [256, 0], (288, 64)),
+        ([replace(A, size=33, regions=(0, 1)), replace(B, regions=(0, 1))], [0, 0], (33, 64)),
+    ):
+        problem = Problem(records, alignment=16)
+        bounds = lower_bounds(problem)
+        of = np.array([0, 1])
+        plan = OffsetPlan("hand", {}, np.array(offsets), sum(sizes), optimal=False, regions=of, region_sizes=sizes)
+        plan = replace(plan, optimal=plan.size == bounds.offsets)
+        assert edgemem.verify(PlanSet(problem, naive_size(problem), bounds, (plan,), (), target=BOARD)) == ()
