@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from edgemem.strategy.clock import Clock
     from edgemem.strategy.registry import Family, Strategy
 
-__all__ = ["ALL_RULES", "SEARCH_AGAIN", "AutoPlanner"]
+__all__ = ["MOST_FOR_RULES", "SEARCH_AGAIN", "AutoPlanner"]
 
 # Above this many records `auto` runs only its simplest rule where time is limited, as rules cannot be stopped.
-ALL_RULES = 2000
+MOST_FOR_RULES = 2000
 
 # Up to this many records `auto` searches again with effort "default" where no plan is proved optimal. That takes
 # seconds.
@@ -93,7 +93,7 @@ class AutoPlanner:
             # A strategy that takes no limit cannot be stopped: for many records only the simplest rule runs.
             searches = tuple(s for s in strategies if "time_limit" in s.options)
             rules = tuple(s for s in strategies if s not in searches)
-            count = len(rules) if len(problem) <= ALL_RULES else 1
+            count = len(rules) if len(problem) <= MOST_FOR_RULES else 1
             self._first, self._deferred = rules[:count], searches or rules[count:]
 
     @property

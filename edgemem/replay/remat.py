@@ -88,15 +88,16 @@ class BudgetMemory:
         self, budget: int | None, rules: NDArray[np.int64], evict: int, move: int, *, poison: bool = False
     ) -> None:
         self._c = _functions()
-        self.handle: int | None = self._c.em_remat_create(
+        handle: int | None = self._c.em_remat_create(
             -1 if budget is None else budget,
             np.ascontiguousarray(rules, np.int64).tobytes(),
             evict,
             move,
             _POISON * poison,
         )
-        if not self.handle:
+        if not handle:
             raise MemoryError(library().error())
+        self.handle = handle
         self._last: MemoryCounts | None = None
         self._refused = 0
         self._list = ctypes.POINTER(ctypes.c_int64)()

@@ -97,12 +97,14 @@ def litert_memory(model: TfliteModel, arena: int) -> InterpreterMemory:
     plansets = plans_of(model)
     prove_plans(model, plansets)
     for planset in plansets:
-        best, refusal = planset.best_offsets, litert_refusal(planset)
-        if refusal is not None or best is None:
-            reasons.append(f"{refusal.why}; {refusal.advice}" if refusal is not None else "it has no offsets")
+        refusal = litert_refusal(planset)
+        if refusal is not None:
+            reasons.append(f"{refusal.why}; {refusal.advice}")
         elif not _is_for_these_sizes(model, planset):
             reasons.append("it is for inputs of other sizes")
         else:
+            best = planset.best_offsets
+            assert best is not None
             return _beside(planset, best, origin_of(planset, best, "file"), arena)
     reason = f"not as the plan in the file has it: {reasons[0]}" if reasons else ""
     rules = BUILT_IN["litert"]

@@ -142,7 +142,6 @@ class Rematerialization:
         self._ends.callback(values.close)
         self._ends.callback(memory.close)
         memory.start()
-        assert memory.handle is not None
         found.tell_of_ends(memory.handle, is_checking=self._check)
         self._ends.callback(found.uninstall)  # of this one: no other is installed where the memory has started
         found.install()
