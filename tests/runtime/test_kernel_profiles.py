@@ -183,16 +183,6 @@ def test_the_first_operator_that_differs_is_named(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.full
-def test_streamed_models_compute_the_same_in_litert(tmp_path: Path) -> None:
-    planset = planned("none", "litert", streamed=True)
-    assert planset.problem.within is not None
-    micro, litert = verify_run_tflite(written(tmp_path, planset, streamed=True))
-    assert micro.refusal
-    assert litert.violations == ()
-    assert litert.report is not None
-
-
-@pytest.mark.full
 @needs_tflm
 @pytest.mark.parametrize("streamed", [False, True])
 def test_offsets_without_a_plan_are_proved_with_the_overlaps_that_they_use(tmp_path: Path, *, streamed: bool) -> None:

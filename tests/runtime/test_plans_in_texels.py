@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-import edgemem
 from edgemem.cli.main import main
-from edgemem.errors import InvalidPlanError, RuntimeBindError
+from edgemem.errors import RuntimeBindError
 from edgemem.runtime.onnxruntime.split_model import split_model
 from tests.runtime.networks import small
 from tests.tflite_models import M, O, S, T, build
@@ -61,17 +60,6 @@ def test_no_runtime_of_tflite_files_runs_texels(chain: Path, tmp_path: Path, run
         code, said = _edgemem(*command)
         assert code == 1
         assert "counts texels, not bytes" in said
-
-
-@pytest.mark.full
-def test_an_interpreter_refuses_a_given_plan_in_texels(chain: Path, tmp_path: Path) -> None:
-    litert = pytest.importorskip("ai_edge_litert.interpreter")
-    target = tmp_path / "texels.toml"
-    target.write_text(_TEXELS_FOR_LITERT)
-    builtin = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    plan = edgemem.plan(chain, target=str(target))
-    with pytest.raises(InvalidPlanError, match="texels, not bytes"):
-        edgemem.Interpreter(chain, plan=plan, experimental_op_resolver_type=builtin).allocate_tensors()
 
 
 def test_onnx_runtime_runs_no_texels(tmp_path: Path) -> None:

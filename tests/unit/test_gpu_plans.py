@@ -24,7 +24,10 @@ def test_arenas_are_at_the_bound_and_textures_below_the_rule_in_order(name: str)
     flat = edgemem.plan(graph, target="gpu-texture")
     rows = edgemem.plan(graph, target="gpu-texture-linear")
     array = edgemem.plan(graph, target="gpu-texture-array")
-    (in_order,) = [plan.size for plan in flat.shared_objects if plan.strategy == "greedy_in_order"]
+    (in_order,) = (
+        plan.size
+        for plan in edgemem.plan(graph, target="gpu-texture", strategy="shared_objects/greedy_in_order").shared_objects
+    )
     assert flat.best_shared_objects is not None
     assert rows.best_shared_objects is not None
     assert array.best_offsets is not None
