@@ -834,3 +834,24 @@ def test_a_second_round_of_a_loop_reads_what_the_first_has_left() -> None:
     place = {r.name: offset for r, offset in rows}
     forged = by_hand(graph, rules, [(r, place["k"] if r.name == "r" else offset) for r, offset in rows])
     assert any("in another round it reads 'k', which 'r' overwrote" in m for m in messages(forged, graph))
+
+
+def test_the_answer_of_a_condition_is_there_when_it_has_run() -> None:
+    """Nothing copies it: no record's time tells that a later operator of the condition writes over it."""
+    graph = loop()
+    (first, turns, last) = graph.ops
+    condition, body = turns.bodies
+    tensors = (*condition.tensors, tensor("c.z", (1,)))
+    condition = replace(condition, tensors=tensors, ops=(*condition.ops, Op("z", "Conv", (0,), (3,))))
+    graph = replace(graph, ops=(first, replace(turns, bodies=(condition, body)), last))
+    answer = condition.tensors[condition.outputs[0]].name
+    honest = edgemem.plan(graph, target=replace(RULES, aliasing="none"))
+    assert edgemem.verify(honest, graph) == ()
+    records = {r.name: r for r in honest.problem.records}
+    short = replace(records[answer], last_op=records[answer].first_op)
+    rows = [(short if n == answer else r, 64 * at) for at, (n, r) in enumerate(records.items())]
+    place = {r.name: offset for r, offset in rows}
+    forged = by_hand(
+        graph, replace(RULES, aliasing="none"), [(r, place[answer] if r.name == "c.z" else o) for r, o in rows]
+    )
+    assert any("its body should still hold" in m for m in messages(forged, graph))
