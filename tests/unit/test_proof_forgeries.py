@@ -855,3 +855,12 @@ def test_the_answer_of_a_condition_is_there_when_it_has_run() -> None:
         graph, replace(RULES, aliasing="none"), [(r, place[answer] if r.name == "c.z" else o) for r, o in rows]
     )
     assert any("its body should still hold" in m for m in messages(forged, graph))
+
+
+def test_what_is_proved_of_records_is_not_of_a_graph() -> None:
+    planset = by_hand(CONVS, RULES, GOOD[:1])
+    assert prove(planset).graph == ""
+    with pytest.raises(InvalidPlanError):
+        prove(planset, CONVS)
+    right = by_hand(CONVS, RULES, GOOD)
+    assert prove(right, CONVS).graph == right.digest
