@@ -140,8 +140,8 @@ def _in_tflm(path: Path, model: TfliteModel, timeout_s: float | None) -> ModelSi
     )
 
 
-def _in_litert(path: Path, model: TfliteModel, _timeout_s: float | None) -> ModelSize:
-    probed = probe_apart(model.content(), model.inputs())
+def _in_litert(path: Path, model: TfliteModel, timeout_s: float | None) -> ModelSize:
+    probed = probe_apart(model.content(), model.inputs(), timeout_s)
     memory = litert_memory(model, probed.arena)
     return ModelSize(
         "litert",

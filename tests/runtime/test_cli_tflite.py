@@ -200,3 +200,11 @@ def test_what_does_not_run_is_no_promise(tmp_path: Path) -> None:
     words = ["plan", "-t", "litert", str(tmp_path / "m.tflite"), "-o", str(tmp_path / "p.tflite")]
     done = CliRunner().invoke(main, words)
     assert "runs as planned" not in done.output
+
+
+def test_the_time_for_a_size_is_limited(tmp_path: Path) -> None:
+    graph = S([T("x"), T("y")], [O("ABS", (0,), (1,))], (0,), (1,))
+    (tmp_path / "m.tflite").write_bytes(build(M([graph])))
+    done = edgemem("size", tmp_path / "m.tflite", "--runtime", "litert", "--timeout", "0.001")
+    assert done.exit_code == 1
+    assert "did not end within 0.001 s" in done.output

@@ -276,6 +276,31 @@ def test_an_operator_that_lies_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(calls) == 2
 
 
+def test_an_operator_that_lies_in_place_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the end of the context makes again must not hide the error."""
+    from edgemem.torch.remat import effects
+
+    monkeypatch.setattr(effects, "_NAMESPACES", (*effects._NAMESPACES, "edgemem_lies"))
+    if not hasattr(torch.ops.edgemem_lies, "lie_"):
+        _library.define("lie_(Tensor(a!) x) -> Tensor(a!)")
+    library = torch.library.Library("edgemem_lies", "IMPL")
+    calls: list[Any] = []
+
+    def lie(x: Any) -> Any:
+        calls.append(x.shape)
+        return x.add_(len(calls))
+
+    library.impl("lie_", lie, "CPU")
+    x = torch.arange(4096.0)
+    try:
+        with pytest.raises(RecomputationError) as caught, edgemem.torch.rematerialize(check=True):
+            (torch.ops.edgemem_lies.lie_(x * 2) * 2).sum()
+    finally:
+        library._destroy()
+        effects._known.pop(torch.ops.edgemem_lies.lie_.default, None)
+    assert caught.value.op == "edgemem_lies.lie_.default"
+
+
 def test_programs_that_keep_their_word_pass_the_check() -> None:
     layers, expected = Layers(torch.optim.Adam, depth=3), Layers(torch.optim.Adam, depth=3)
     for one, context in ((layers, edgemem.torch.rematerialize(check=True)), (expected, torch.enable_grad())):

@@ -30,12 +30,15 @@ _TIMEOUT_S: Final = 120.0
 _REMEMBERED: Final = 8  # answers of processes; a command asks several times about one file
 
 
-def probe_apart(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None) -> Probe:
+def probe_apart(
+    model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None, timeout_s: float | None = None
+) -> Probe:
     """What LiteRT does with a model, asked for in a process of its own. The last few answers are remembered.
 
     Args:
         model: a .tflite file.
         input_shapes: tensor index of an input -> its shape, where the file's is not wanted.
+        timeout_s: seconds until the process is ended; None for two minutes.
 
     Raises:
         MissingDependencyError: neither ai-edge-litert nor tflite-runtime is installed.
@@ -45,7 +48,10 @@ def probe_apart(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None =
     key = (sha256([model]), tuple(shapes))
     if key not in _answers:
         answer = ask(
-            _CHILD, Message({"shapes": shapes}, content=model), doing="preparing the model", timeout_s=_TIMEOUT_S
+            _CHILD,
+            Message({"shapes": shapes}, content=model),
+            doing="preparing the model",
+            timeout_s=_TIMEOUT_S if timeout_s is None else timeout_s,
         )
         while len(_answers) >= _REMEMBERED:
             _answers.pop(next(iter(_answers)), None)

@@ -217,6 +217,7 @@ class Repeater:
         else:
             take_over = partial(self._memory.take_over, old.number, new.number)
             self._move(storage, target, new.number, lambda _block, key: take_over(key))
+        self._written.discard(old.number)  # first: other bits are an error of their own
         self._compare(new, target._cdata)  # noqa: SLF001
 
     def _move(
